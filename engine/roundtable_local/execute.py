@@ -1,0 +1,192 @@
+"""From a plan to a finished run directory: make or reopen it, start the engine, conduct, record.
+
+`run`, `resume`, `report` and `verify` differ only in where replies may come from and where files go.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from roundtable_local.backends import make_backend
+from roundtable_local.backends.base import Backend
+from roundtable_local.errors import JournalError
+from roundtable_local.journal import NAME, Journal
+from roundtable_local.plan import Inputs, Plan, make_plan
+from roundtable_local.rundir import RunDirectory, check_root, make_run_directory
+from roundtable_local.runner import Listener, Room, Silent, conduct
+from roundtable_local.steps import Outcome
+
+Make = Callable[[Plan], Backend]
+
+_RECORDED_ONLY = frozenset({NAME, "run.json", "metrics.json"})
+"""Files of a run directory that are not rendered from replies."""
+
+
+def start_backend(plan: Plan) -> Backend:
+    """The plan's engine, started."""
+    replies = Path(plan.inputs.replies) if plan.inputs.replies else None
+    return make_backend(plan.backend, plan.profile, plan.rehearsal.budget.window, replies)
+
+
+def run(
+    plan: Plan,
+    root: Path,
+    answers: Mapping[str, str],
+    listener: Listener,
+    stop: Callable[[], bool],
+    make: Make = start_backend,
+) -> tuple[Path, Outcome]:
+    """Run a debate from its start.
+
+    The directory is made once the engine is up, so that a run that cannot begin leaves nothing behind.
+
+    Args:
+        plan: what to run.
+        root: where the run directory is made.
+        answers: by question name.
+        listener: who watches.
+        stop: true ends the run, resumably.
+        make: starts the engine.
+    """
+    check_root(root)
+    backend = make(plan)
+    try:
+        path = make_run_directory(root, plan.table.decision.slug, plan.inputs.date)
+        with RunDirectory(path) as directory:
+            journal = Journal(path / NAME)
+            journal.append("start", inputs=plan.inputs.model_dump(mode="json"), fingerprint=dict(plan.fingerprint))
+            directory.write("run.json", _record(plan, backend))
+            return path, _conduct(plan, directory, journal, backend, answers, listener, stop)
+    finally:
+        backend.close()
+
+
+def resume(
+    path: Path,
+    answers: Mapping[str, str],
+    listener: Listener,
+    stop: Callable[[], bool],
+    make: Make = start_backend,
+) -> tuple[Plan, Outcome, bool]:
+    """Go on with a run: journalled replies are replayed, only what is missing is generated.
+
+    Returns:
+        The plan, the outcome, and whether anything was left to do.
+
+    Raises:
+        JournalError: not a run directory, or decision, settings, prompts or model changed since.
+    """
+    with ExitStack() as stack:
+        directory = stack.enter_context(RunDirectory(_run_directory(path)))
+        journal = Journal(path / NAME)
+        stack.callback(journal.close)
+        plan = _plan_again(journal)
+        if ended := journal.of("end"):
+            end = ended[-1]
+            return plan, Outcome(end["verdict"], end["needs_human"], end["summary"]), False
+        backend = make(plan)
+        stack.callback(backend.close)
+        journal.append("resume")
+        return plan, _conduct(plan, directory, journal, backend, answers, listener, stop), True
+
+
+def render_again(path: Path, target: Path) -> Outcome:
+    """Render a finished run's files from its journal alone into `target`, an existing empty folder."""
+    journal_path = _run_directory(path) / NAME
+    with RunDirectory(target) as directory:
+        (target / NAME).write_bytes(journal_path.read_bytes())
+        journal = Journal(target / NAME)
+        try:
+            return _conduct(_plan_again(journal), directory, journal, None, {}, Silent(), lambda: False)
+        finally:
+            journal.close()
+
+
+def verify(path: Path) -> list[str]:
+    """Names of files in a run directory that differ from what its journal renders to, or that do not belong there."""
+    with tempfile.TemporaryDirectory(prefix="roundtable-verify-") as folder:
+        render_again(path, Path(folder))
+        rendered, there = _files(Path(folder)), _files(path)
+    return sorted(name for name in rendered.keys() | there.keys() if rendered.get(name) != there.get(name))
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    found = {file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.is_file()}
+    return {
+        name: file.read_bytes()
+        for name, file in found.items()
+        if name not in _RECORDED_ONLY and not name.startswith(".")
+    }
+
+
+def _run_directory(path: Path) -> Path:
+    if not (path / NAME).is_file():
+        raise JournalError(f"{path} is not a run directory: it has no {NAME}", "name the directory that a run printed")
+    return path
+
+
+def _plan_again(journal: Journal) -> Plan:
+    inputs = Inputs.model_validate(journal.start["inputs"])
+    plan = make_plan(inputs)
+    before, now = journal.start["fingerprint"], plan.fingerprint
+    if changed := [name for name in before if before[name] != now.get(name)]:
+        raise JournalError(
+            f"changed since the run began: {', '.join(changed)}",
+            "undo the change, or start a new run; nothing was touched",
+        )
+    return plan
+
+
+def _conduct(
+    plan: Plan,
+    directory: RunDirectory,
+    journal: Journal,
+    backend: Backend | None,
+    answers: Mapping[str, str],
+    listener: Listener,
+    stop: Callable[[], bool],
+) -> Outcome:
+    room = Room(
+        budget=plan.rehearsal.budget,
+        sampling=plan.sampling,
+        attempts=plan.engine.attempts,
+        seed=plan.inputs.seed,
+        decision_sha256=plan.table.decision.sha256,
+        directory=directory,
+        journal=journal,
+        backend=backend,
+        answers=answers,
+        listener=listener,
+        stop=stop,
+        log=list(plan.warnings),
+    )
+    return conduct(plan.protocol.debate(plan.table), room)
+
+
+def _record(plan: Plan, backend: Backend) -> str:
+    """run.json: what was in force."""
+    record: dict[str, Any] = {
+        "inputs": plan.inputs.model_dump(mode="json", exclude={"text"}),
+        "settings": plan.table.settings.model_dump(mode="json"),
+        "engine_settings": plan.engine.model_dump(mode="json"),
+        "model": {
+            "profile": plan.profile.model_dump(mode="json"),
+            "parameters": plan.model.parameters,
+            "window": plan.rehearsal.budget.window,
+            "files": plan.model.files,
+        },
+        "budget": {
+            "shrink": plan.rehearsal.budget.shrink,
+            "turns": [vars(row) | {"total": row.total} for row in plan.rehearsal.rows],
+        },
+        "backend": dict(backend.describe()),
+        "environment": {"cpus": os.cpu_count()},
+        "fingerprint": dict(plan.fingerprint),
+    }
+    return json.dumps(record, indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,247 @@
+"""Everything about a run that is known before a model is loaded: inputs, settings, seats, budget, fingerprint."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import roundtable_local
+from roundtable_local import protocols
+from roundtable_local.backends.base import Sampling
+from roundtable_local.budget import Budget, Rehearsal, rehearse
+from roundtable_local.config import engine_settings, merge, model_profile, protocol_settings, read_yaml, validate
+from roundtable_local.decision import Decision, parse_decision, read_decision
+from roundtable_local.errors import ConfigError, DecisionError, UsageError
+from roundtable_local.model import ModelFolder, read_model
+from roundtable_local.prompts import render, template_hashes
+from roundtable_local.schema import canonical
+from roundtable_local.seats import Roster, Table
+from roundtable_local.settings import EngineSettings, ModelProfile, Strict
+from roundtable_local.shipped import shipped
+from roundtable_local.tokens import Codec
+
+DEFAULT_PROTOCOL = "supermajority"
+_OUR_KEYS = {"topic", "title", "protocol", "settings"}
+
+
+class ConfigFile(Strict):
+    """A user's config file (`--config`); all keys are optional."""
+
+    protocol: str | None = None
+    model: str | None = None
+    settings: Mapping[str, Any] = {}
+    model_settings: Mapping[str, Any] = {}
+
+
+class Inputs(Strict):
+    """What the user gave, complete: the journal keeps it, and `resume` plans again from it."""
+
+    text: str
+    source: str
+    source_path: str | None = None
+    source_sha256: str | None = None
+    protocol: str
+    model: str
+    backend: str | None = None
+    seed: int
+    date: str
+    config: ConfigFile = ConfigFile()
+    set_protocol: Mapping[str, Any] = {}
+    set_model: Mapping[str, Any] = {}
+    replies: str | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run, ready to begin."""
+
+    inputs: Inputs
+    protocol: protocols.Protocol
+    engine: EngineSettings
+    profile: ModelProfile
+    model: ModelFolder
+    table: Table[Any]
+    rehearsal: Rehearsal
+    warnings: tuple[str, ...]
+    fingerprint: Mapping[str, str]
+
+    @property
+    def backend(self) -> str:
+        """Name of the engine to use."""
+        return self.inputs.backend or self.profile.backend
+
+    @property
+    def sampling(self) -> Sampling:
+        """Sampling values for the engine."""
+        return Sampling(**self.profile.sampling.model_dump())
+
+
+def read_inputs(
+    argument: str,
+    *,
+    protocol: str | None,
+    model: str | None,
+    backend: str | None,
+    seed: int,
+    date: str,
+    config: Path | None,
+    set_protocol: Mapping[str, Any],
+    set_model: Mapping[str, Any],
+    replies: Path | None,
+) -> Inputs:
+    """Read decision and config file; settle which protocol and model are meant.
+
+    Raises:
+        UsageError, DecisionError, ConfigError: as `read_decision` and `read_yaml` say.
+    """
+    decision = read_decision(argument, engine_settings().slug)
+    file = _config_file(config)
+    path = None if decision.source == "question" else Path(argument).resolve()
+    front_protocol = decision.front.get("protocol")
+    if front_protocol is not None and not isinstance(front_protocol, str):
+        raise DecisionError("the decision file's `protocol:` is not a name", f"one of: {', '.join(protocols.NAMES)}")
+    return Inputs(
+        text=argument if path is None else path.read_text("utf-8-sig"),
+        source=decision.source,
+        source_path=None if path is None else str(path),
+        source_sha256=None if path is None else hashlib.sha256(path.read_bytes()).hexdigest(),
+        protocol=protocol or front_protocol or file.protocol or DEFAULT_PROTOCOL,
+        model=model or file.model or ("scripted" if backend == "scripted" else ""),
+        backend=backend,
+        seed=seed,
+        date=date,
+        config=file,
+        set_protocol=set_protocol,
+        set_model=set_model,
+        replies=None if replies is None else str(replies.resolve()),
+    )
+
+
+def make_plan(inputs: Inputs) -> Plan:
+    """Settle all settings, read the model's folder, and rehearse.
+
+    Raises:
+        RoundtableError: whatever of it cannot be used, with its fix.
+    """
+    engine = engine_settings()
+    decision = parse_decision(inputs.text, inputs.source, engine.slug)
+    protocol = protocols.find(inputs.protocol)
+    settings = _settings(protocol, decision, inputs)
+    if not inputs.model:
+        fix = "--model PATH for a model's folder, --model tiny-cpu to try the machinery, --backend scripted for none"
+        raise UsageError("no model is named", fix)
+    profile = model_profile(inputs.model, merge(inputs.config.model_settings, inputs.set_model))
+    backend = inputs.backend or profile.backend
+    model = read_model(Path(profile.path), weights=backend != "scripted")
+    codec = Codec(model.path, render("system.j2").text)
+    roster = _roster(protocol.name)
+    table = Table(roster.seats, decision, settings, inputs.date, {}, _caveats(backend, model, engine))
+    window = min(profile.window, model.window or profile.window)
+    budget = Budget(codec, window, profile.tokens_per_character, engine.budget)
+    rehearsal = rehearse(lambda: protocol.debate(table), protocol.worst_cases(table), budget)
+    warnings = _warnings(decision, codec, rehearsal)
+    fingerprint = _fingerprint(inputs, protocol.name, settings, profile, model, engine)
+    return Plan(inputs, protocol, engine, profile, model, table, rehearsal, warnings, fingerprint)
+
+
+def _config_file(path: Path | None) -> ConfigFile:
+    if path is None:
+        return ConfigFile()
+    if not path.is_file():
+        raise UsageError(f"there is no config file {str(path)!r}", "check the path given to --config")
+    return validate(ConfigFile, read_yaml(path), str(path), ConfigError)
+
+
+def _settings(protocol: protocols.Protocol, decision: Decision, inputs: Inputs) -> Strict:
+    front = decision.front.get("settings") or {}
+    if not isinstance(front, Mapping):
+        raise DecisionError(
+            "the decision file's `settings:` is not a mapping", "write one `key: value` per line below it"
+        )
+    return protocol_settings(
+        protocol.name,
+        protocol.settings,
+        config=inputs.config.settings,
+        decision=front,
+        command_line=inputs.set_protocol,
+    )
+
+
+def _roster(name: str) -> Roster:
+    path = shipped("configs") / "rosters" / f"{name}.yaml"
+    return validate(Roster, read_yaml(path), str(path), ConfigError)
+
+
+def _caveats(backend: str, model: ModelFolder, engine: EngineSettings) -> tuple[str, ...]:
+    """What every report must say of the model behind it."""
+    if backend == "scripted":
+        return (
+            "The replies behind this report were scripted: no model took part, so it proves the machinery, not the argument.",
+        )
+    caveats = ["All seats ran on one and the same model: their agreement is not that of independent minds."]
+    if model.parameters is not None and model.parameters < engine.small_model_parameters:
+        caveats.append(
+            f"The model has {model.parameters / 1e6:,.0f} million parameters. A model this small proves the machinery, "
+            "not the argument: do not act on what it says."
+        )
+    return tuple(caveats)
+
+
+def _warnings(decision: Decision, codec: Codec, rehearsal: Rehearsal) -> tuple[str, ...]:
+    warnings = list(decision.warnings)
+    warnings += [
+        f"{decision.source}: unknown front-matter key {key!r} is ignored"
+        for key in decision.front
+        if key not in _OUR_KEYS
+    ]
+    if spelled := codec.spells_control(decision.text):
+        warnings.append(
+            f"{decision.source} spells control tokens of the model ({', '.join(spelled)}); they are read as plain text"
+        )
+    if rehearsal.budget.shrink < 1:
+        share = f"{rehearsal.budget.shrink:.0%}"
+        warnings.append(
+            f"replies are held to {share} of their full length so that the worst case fits {rehearsal.budget.window:,} tokens"
+        )
+    return tuple(warnings)
+
+
+def _fingerprint(
+    inputs: Inputs, protocol: str, settings: Strict, profile: ModelProfile, model: ModelFolder, engine: EngineSettings
+) -> dict[str, str]:
+    """What a resumed run must have in common with its start, by field."""
+    parts: dict[str, Any] = {
+        "decision": inputs.text,
+        "protocol settings": settings.model_dump(mode="json"),
+        "engine settings": engine.model_dump(mode="json"),
+        "model profile": profile.model_dump(mode="json"),
+        "model files": model.files,
+        "prompt templates": template_hashes(protocol),
+        "seed, date and backend": [inputs.seed, inputs.date, inputs.backend],
+        "scripted replies": _read_bytes_hash(inputs.replies),
+        "version": roundtable_local.__version__,
+    }
+    return {name: hashlib.sha256(canonical(_sorted(part)).encode()).hexdigest() for name, part in parts.items()}
+
+
+def _read_bytes_hash(path: str | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError as error:
+        raise UsageError(
+            f"the scripted replies {path!r} cannot be read", "check the path given to --replies"
+        ) from error
+
+
+def _sorted(part: Any) -> Any:
+    """Sets come out of JSON dumps in any order; sort them so that hashes are stable."""
+    if isinstance(part, Mapping):
+        return {key: _sorted(value) for key, value in sorted(part.items())}
+    if isinstance(part, list) and all(isinstance(item, str) for item in part):
+        return sorted(part)
+    return part

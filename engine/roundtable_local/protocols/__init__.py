@@ -1,0 +1,44 @@
+"""The protocols, one room each; a room is only entered when its protocol is used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from roundtable_local.errors import UsageError
+from roundtable_local.seats import Table
+from roundtable_local.settings import Strict
+from roundtable_local.steps import Debate, WorstCase
+
+NAMES = ("supermajority",)
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What a room offers.
+
+    Args:
+        name: as given to `--protocol`; also the name of its settings file, roster and prompt folder.
+        settings: type of its settings.
+        debate: makes the generator.
+        worst_cases: branches to rehearse.
+    """
+
+    name: str
+    settings: type[Strict]
+    debate: Callable[[Table[Any]], Debate]
+    worst_cases: Callable[[Table[Any]], tuple[WorstCase, ...]]
+
+
+def find(name: str) -> Protocol:
+    """The protocol of that name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if name not in NAMES:
+        raise UsageError(f"there is no protocol {name!r}", f"choose one of: {', '.join(NAMES)}")
+    protocol: Protocol = import_module(f"{__name__}.{name}.debate").PROTOCOL
+    return protocol

@@ -1,0 +1,46 @@
+"""Settings of the supermajority protocol; values stand in configs/protocols/supermajority.yaml."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Annotated, Self
+
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+
+from roundtable_local.settings import Strict
+
+
+def _fraction(value: object) -> Fraction:
+    try:
+        return Fraction(str(value))
+    except (ValueError, ZeroDivisionError) as error:
+        raise ValueError(f"{value!r} is not a fraction such as 2/3") from error
+
+
+Share = Annotated[Fraction, BeforeValidator(_fraction), PlainSerializer(str), Field(gt=0, le=1)]
+
+
+class Recommendations(Strict):
+    """How many recommendations the moderator may put to the vote, and how many points one may merge (A-g22)."""
+
+    least: int = Field(ge=1)
+    most: int = Field(ge=1, le=9)
+    points: int = Field(ge=1, le=10)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.least > self.most:
+            raise ValueError("least is larger than most")
+        return self
+
+
+class SupermajoritySettings(Strict):
+    """All thresholds of the protocol."""
+
+    pass_share: Share
+    contested_share: Share
+    ballot_floor: int = Field(ge=1)
+    words: int = Field(gt=0)
+    recommendations: Recommendations
+    high_confidence: float = Field(ge=1, le=3)
+    medium_confidence: float = Field(ge=1, le=3)

@@ -1,0 +1,89 @@
+"""What a person sees while a run goes on: lines on standard error, a clock while the engine works."""
+
+from __future__ import annotations
+
+import time
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as Grid
+
+from roundtable_local.backends.base import Generation
+from roundtable_local.errors import RoundtableError
+from roundtable_local.plan import Plan
+
+
+class Terminal:
+    """A listener that prints; nothing but errors when quiet.
+
+    Args:
+        quiet: print errors only.
+    """
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._out = Console(highlight=False, soft_wrap=True)
+        self._err = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._began = time.monotonic()
+
+    def turn(self, name: str, asks: int, attempt: int) -> None:
+        """A generate call begins."""
+        again = f", attempt {attempt}" if attempt > 1 else ""
+        self.say(f"[bold]{escape(name)}[/]: {asks} {'seat' if asks == 1 else 'seats'} in one call{again}")
+        self._began = time.monotonic()
+
+    def reply(self, turn: str, ask: str, done: int, asks: int, generation: Generation) -> None:
+        """One reply of it has finished."""
+        note = "" if generation.finish_reason == "stop" else f" ({generation.finish_reason})"
+        seconds = time.monotonic() - self._began
+        self.say(f"  {done:>2}/{asks} {escape(ask)}: {len(generation.token_ids)} tokens after {seconds:.1f} s{note}")
+
+    def notice(self, text: str) -> None:
+        """A line for LOG.md came up."""
+        self.say(f"  [yellow]note:[/] {escape(text)}")
+
+    def say(self, markup: str) -> None:
+        """A line of progress."""
+        if not self._quiet:
+            self._err.print(markup)
+
+    def result(self, text: str) -> None:
+        """A line of the result, on standard output, also when quiet."""
+        self._out.print(escape(text))
+
+    def error(self, error: RoundtableError) -> None:
+        """What is wrong and what to do, one line each."""
+        self._err.print(f"[red]error:[/] {escape(' '.join(error.message.split()))}")
+        self._err.print(f"  [bold]fix:[/] {escape(' '.join(error.fix.split()))}")
+
+    def plan(self, plan: Plan) -> None:
+        """What `--dry-run` shows: seats, turns with their token budget, and what would be written."""
+        decision, budget = plan.table.decision, plan.rehearsal.budget
+        self._out.print(f"[bold]{escape(decision.topic)}[/]")
+        self._out.print(
+            f"protocol {plan.protocol.name}, model {escape(plan.profile.path)}, backend {plan.backend}, seed {plan.inputs.seed}, "
+            f"date {plan.inputs.date}"
+        )
+        seats = Grid(title=f"{len(plan.table.seats)} seats", title_justify="left")
+        for column in ("seat", "perspective", "duty"):
+            seats.add_column(column)
+        for seat in plan.table.seats:
+            seats.add_row(*(escape(text) for text in (seat.name, seat.perspective, seat.duty)))
+        self._out.print(seats)
+        self._out.print(self._turns(plan))
+        self._out.print(f"window {budget.window:,} tokens, replies at {budget.shrink:.0%} of their full length")
+        self._out.print(f"would write under {escape(decision.slug)}-{plan.inputs.date.replace('-', '')}/:")
+        for path in (*plan.rehearsal.paths, "LOG.md", "journal.jsonl", "run.json", "metrics.json"):
+            self._out.print(f"  {escape(path)}")
+        for warning in plan.warnings:
+            self._out.print(f"[yellow]note:[/] {escape(warning)}")
+
+    def _turns(self, plan: Plan) -> Grid:
+        turns = Grid(title="turns, worst case in tokens", title_justify="left")
+        for column in ("turn", "seats", "shared context", "brief", "reply cap", "total", "of window"):
+            turns.add_column(column, justify="left" if column == "turn" else "right")
+        window = plan.rehearsal.budget.window
+        for row in plan.rehearsal.rows:
+            numbers = (row.asks, row.context, row.brief, row.reply, row.total)
+            turns.add_row(row.turn, *(f"{number:,}" for number in numbers), f"{row.total / window:.0%}")
+        return turns

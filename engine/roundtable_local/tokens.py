@@ -1,0 +1,206 @@
+"""Text becomes token ids: the chat template's frame, blocks, briefs; control tokens in documents are defused.
+
+    [frame head][block][block]...[brief][frame tail]
+
+The frame is probed once per model. Every block is tokenised once, alone, so that the context's ids are the
+same for all seats and begin the ids of later turns: that is what the KV cache shares. Backends get ids,
+never text. Needs only the `tokenizers` library and the model folder's tokenizer.json.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from tokenizers import Tokenizer
+
+from roundtable_local.errors import ModelError
+from roundtable_local.steps import Block
+
+_SLOT = "\ue001content\ue002"
+_TOKEN_NAMES = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What the chat template puts around the one user message.
+
+    Args:
+        head: ids before the user's text: exactly one BOS where the model has one, and the system message.
+        tail: ids after it, up to where the reply begins.
+        system_folded: whether the template takes no system message, so that it opens the user's text.
+    """
+
+    head: tuple[int, ...]
+    tail: tuple[int, ...]
+    system_folded: bool
+
+
+class Codec:
+    """A model folder's tokenizer and chat template.
+
+    Args:
+        folder: the model's folder.
+        system: text of the system message, ours and the same for all seats.
+
+    Raises:
+        ModelError: tokenizer.json or the chat template is missing or unusable.
+    """
+
+    def __init__(self, folder: Path, system: str) -> None:
+        self._config = _json(folder / "tokenizer_config.json", optional=True)
+        self._live, self._inert, self.control_ids = _tokenizers(folder)
+        self.frame = self._probe(_chat_template(folder, self._config), folder, system)
+        self.encode = lru_cache(maxsize=4096)(self._encode)
+
+    def _encode(self, text: str) -> tuple[int, ...]:
+        """Ids of untrusted text: no control token can come out, whatever the text spells."""
+        encoding = self._inert.encode(text, add_special_tokens=False)
+        ids = encoding.ids
+        if self.control_ids.isdisjoint(ids):
+            return tuple(ids)
+        # The vocabulary itself spells a control token as an ordinary piece: cut the text inside it.
+        at = next(i for i, token in enumerate(ids) if token in self.control_ids)
+        start, end = encoding.offsets[at]
+        cut = (start + end + 1) // 2
+        if end - start < 2:
+            raise ModelError(
+                f"the tokenizer turns the plain character {text[start:end]!r} into a control token",
+                "remove that character from the text, or use another model",
+            )
+        return self._encode(text[:cut]) + self._encode(text[cut:])
+
+    def count(self, text: str) -> int:
+        """Number of tokens of untrusted text."""
+        return len(self.encode(text))
+
+    def context(self, blocks: Sequence[Block]) -> list[int]:
+        """Ids that every seat's prompt begins with: frame head, then each block's own ids."""
+        ids = list(self.frame.head)
+        for block in blocks:
+            ids += self.encode(block.render())
+        return ids
+
+    def prompt(self, context: Sequence[int], brief: str) -> list[int]:
+        """Ids of one seat's whole prompt."""
+        return [*context, *self.encode(brief), *self.frame.tail]
+
+    def spells_control(self, text: str) -> list[str]:
+        """Control tokens that the text spells out, so that the run can say they were read as plain text."""
+        return sorted(token for token in self.control_texts if token in text)
+
+    @property
+    def control_texts(self) -> tuple[str, ...]:
+        """Texts of the tokenizer's control tokens."""
+        return tuple(self._live.id_to_token(token) or "" for token in sorted(self.control_ids))
+
+    def _probe(self, template: jinja2.Template, folder: Path, system: str) -> Frame:
+        plain = [{"role": "user", "content": f"{system}\n\n{_SLOT}"}]
+        folded = False
+        try:
+            text = self._render(template, [{"role": "system", "content": system}, {"role": "user", "content": _SLOT}])
+            folded = system.strip() not in text
+        except jinja2.TemplateError:
+            folded = True
+        try:
+            text = self._render(template, plain) if folded else text
+        except jinja2.TemplateError as error:
+            raise ModelError(
+                f"the chat template of {folder} fails: {error}", "use a template that takes one user message"
+            ) from error
+        if text.count(_SLOT) != 1:
+            raise ModelError(f"the chat template of {folder} does not repeat the user's text once", "mend the template")
+        head, tail = text.split(_SLOT)
+        return Frame(
+            self._with_one_bos(self._live.encode(head, add_special_tokens=False).ids),
+            tuple(self._live.encode(tail, add_special_tokens=False).ids),
+            folded,
+        )
+
+    def _with_one_bos(self, head: list[int]) -> tuple[int, ...]:
+        bos_text = _token_text(self._config.get("bos_token"))
+        bos = self._live.token_to_id(bos_text) if bos_text else None
+        if bos is None:
+            return tuple(head)
+        added_by_tokenizer = self._live.encode("", add_special_tokens=True).ids[:1] == [bos]
+        while head[:2] == [bos, bos]:
+            head = head[1:]
+        if added_by_tokenizer and head[:1] != [bos]:
+            head = [bos, *head]
+        return tuple(head)
+
+    def _render(self, template: jinja2.Template, messages: list[dict[str, str]]) -> str:
+        special = {name: _token_text(self._config.get(name)) for name in _TOKEN_NAMES}
+        return template.render(messages=messages, add_generation_prompt=True, **{k: v for k, v in special.items() if v})
+
+
+def _json(path: Path, *, optional: bool = False) -> dict[str, Any]:
+    if optional and not path.exists():
+        return {}
+    try:
+        data = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path} cannot be read: {error}", "copy the model's folder again") from error
+    if not isinstance(data, dict):
+        raise ModelError(f"{path} is not a JSON object", "copy the model's folder again")
+    return data
+
+
+def _tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer, frozenset[int]]:
+    """The tokenizer as it is, the same with every added token read as plain text, and the ids of added tokens."""
+    path = folder / "tokenizer.json"
+    if not path.is_file():
+        fix = "copy tokenizer.json into it, or save the tokenizer again with transformers' save_pretrained"
+        raise ModelError(f"{folder} has no tokenizer.json", fix)
+    data = _json(path)
+    inert = copy.deepcopy(data)
+    for token in inert.get("added_tokens", []):
+        token["special"] = True  # only special tokens can be switched off
+    try:
+        live_tokenizer, inert_tokenizer = (Tokenizer.from_str(json.dumps(each)) for each in (data, inert))
+    except Exception as error:  # the library raises bare Exception
+        raise ModelError(f"{path} is not a usable tokenizer: {error}", "copy the model's folder again") from error
+    inert_tokenizer.encode_special_tokens = True
+    for tokenizer in (live_tokenizer, inert_tokenizer):
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+    return live_tokenizer, inert_tokenizer, frozenset(token["id"] for token in data.get("added_tokens", []))
+
+
+def _chat_template(folder: Path, config: Mapping[str, Any]) -> jinja2.Template:
+    source = config.get("chat_template")
+    if (folder / "chat_template.jinja").is_file():
+        source = (folder / "chat_template.jinja").read_text("utf-8")
+    elif (folder / "chat_template.json").is_file():
+        source = _json(folder / "chat_template.json").get("chat_template")
+    if isinstance(source, list):  # several named templates: transformers takes the one called default
+        source = next((each.get("template") for each in source if each.get("name") == "default"), None)
+    if not isinstance(source, str) or not source.strip():
+        fix = "copy chat_template.jinja into it (a base model has none: use its instruct version)"
+        raise ModelError(f"{folder} has no chat template", fix)
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+    )
+    environment.globals["raise_exception"] = _refuse
+    environment.filters["tojson"] = lambda value, **options: json.dumps(value, ensure_ascii=False, **options)
+    try:
+        return environment.from_string(source)
+    except jinja2.TemplateError as error:
+        raise ModelError(f"the chat template of {folder} is not valid Jinja: {error}", "copy it again") from error
+
+
+def _refuse(message: str) -> str:
+    raise jinja2.TemplateError(message)
+
+
+def _token_text(token: Any) -> str:
+    if isinstance(token, Mapping):
+        token = token.get("content")
+    return token if isinstance(token, str) else ""
