@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from roundtable_local.steps import Outcome
 
 Make = Callable[[Plan], Backend]
 
+_CHANGED = "undo the change, or start a new run; nothing was touched"
 _RECORDED_ONLY = frozenset({NAME, "run.json", "metrics.json"})
 """Files of a run directory that are not rendered from replies."""
 
@@ -55,16 +57,16 @@ def run(
         make: starts the engine.
     """
     check_root(root)
-    backend = make(plan)
-    try:
+    with ExitStack() as stack:
+        backend = make(plan)
+        stack.callback(backend.close)
         path = make_run_directory(root, plan.table.decision.slug, plan.inputs.date)
-        with RunDirectory(path) as directory:
-            journal = Journal(path / NAME)
-            journal.append("start", inputs=plan.inputs.model_dump(mode="json"), fingerprint=dict(plan.fingerprint))
-            directory.write("run.json", _record(plan, backend))
-            return path, _conduct(plan, directory, journal, backend, answers, listener, stop)
-    finally:
-        backend.close()
+        directory = stack.enter_context(RunDirectory(path))
+        journal = stack.enter_context(closing(Journal(path / NAME)))
+        journal.append("start", inputs=plan.inputs.model_dump(mode="json"), fingerprint=dict(plan.fingerprint))
+        directory.write("run.json", _record(plan, backend))
+        listener.begun(path)
+        return path, _conduct(plan, directory, journal, backend, answers, listener, stop)
 
 
 def resume(
@@ -84,8 +86,7 @@ def resume(
     """
     with ExitStack() as stack:
         directory = stack.enter_context(RunDirectory(_run_directory(path)))
-        journal = Journal(path / NAME)
-        stack.callback(journal.close)
+        journal = stack.enter_context(closing(Journal(path / NAME)))
         plan = _plan_again(journal)
         if ended := journal.of("end"):
             end = ended[-1]
@@ -101,11 +102,8 @@ def render_again(path: Path, target: Path) -> Outcome:
     journal_path = _run_directory(path) / NAME
     with RunDirectory(target) as directory:
         (target / NAME).write_bytes(journal_path.read_bytes())
-        journal = Journal(target / NAME)
-        try:
+        with closing(Journal(target / NAME)) as journal:
             return _conduct(_plan_again(journal), directory, journal, None, {}, Silent(), lambda: False)
-        finally:
-            journal.close()
 
 
 def verify(path: Path) -> list[str]:
@@ -133,6 +131,8 @@ def _run_directory(path: Path) -> Path:
 
 def _plan_again(journal: Journal) -> Plan:
     inputs = Inputs.model_validate(journal.start["inputs"])
+    if inputs.source_path and _hash_of(Path(inputs.source_path)) not in {None, inputs.source_sha256}:
+        raise JournalError(f"the decision file {inputs.source_path} changed since the run began", _CHANGED)
     plan = make_plan(inputs)
     before, now = journal.start["fingerprint"], plan.fingerprint
     if changed := [name for name in before if before[name] != now.get(name)]:
@@ -141,6 +141,11 @@ def _plan_again(journal: Journal) -> Plan:
             "undo the change, or start a new run; nothing was touched",
         )
     return plan
+
+
+def _hash_of(path: Path) -> str | None:
+    """sha256 of a decision file that is still there; one that is gone has not changed: the journal keeps its text."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
 
 
 def _conduct(

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from roundtable_local.errors import JournalError
+from roundtable_local.errors import JournalError, OutputError
 from roundtable_local.schema import canonical
 
 NAME = "journal.jsonl"
@@ -51,11 +51,19 @@ class Journal:
             self._file.truncate(whole)
 
     def append(self, event: str, **fields: Any) -> None:
-        """Write one event and wait until it is on the disk."""
+        """Write one event and wait until it is on the disk.
+
+        Raises:
+            OutputError: the disk is full or gone.
+        """
         entry: Event = {"event": event, "at": datetime.now(UTC).isoformat(timespec="milliseconds"), **fields}
-        self._file.write(canonical(entry).encode("utf-8", "replace") + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        try:
+            self._file.write(canonical(entry).encode("utf-8", "replace") + b"\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            fix = "make room, then resume the run: what stands in the journal is kept"
+            raise OutputError(f"{self.path} cannot be written: {error.strerror}", fix) from error
         self._keep(entry)
 
     def reply(self, turn: str, ask: str, attempt: int) -> Event | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import roundtable_local
 from roundtable_local import protocols
+from roundtable_local.backends import check_name
 from roundtable_local.backends.base import Sampling
 from roundtable_local.budget import Budget, Rehearsal, rehearse
 from roundtable_local.config import engine_settings, merge, model_profile, protocol_settings, read_yaml, validate
@@ -97,6 +98,8 @@ def read_inputs(
     Raises:
         UsageError, DecisionError, ConfigError: as `read_decision` and `read_yaml` say.
     """
+    if backend is not None:
+        check_name(backend)
     decision = read_decision(argument, engine_settings().slug)
     file = _config_file(config)
     path = None if decision.source == "question" else Path(argument).resolve()

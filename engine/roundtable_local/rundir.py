@@ -100,7 +100,7 @@ def write_atomically(target: Path, data: bytes) -> None:
 
 
 def check_root(root: Path) -> None:
-    """Whether run directories can be made under `root`, without making anything.
+    """Whether run directories can be made under `root`; nothing is left behind.
 
     Raises:
         OutputError: it is a file, or its nearest existing parent is not writable.
@@ -110,8 +110,11 @@ def check_root(root: Path) -> None:
         existing = existing.parent
     if not existing.is_dir():
         raise OutputError(f"--out {root}: {existing} is not a folder", "name a folder")
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise OutputError(f"--out {root}: {existing} is not writable", _FIX)
+    try:  # permission bits do not tell of read-only and virtual file systems: try it
+        with tempfile.TemporaryDirectory(prefix=".roundtable-", dir=existing):
+            pass
+    except OSError as error:
+        raise OutputError(f"--out {root}: {existing} is not writable: {error.strerror}", _FIX) from error
 
 
 def make_run_directory(root: Path, slug: str, date: str) -> Path:

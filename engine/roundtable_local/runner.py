@@ -10,6 +10,7 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from pydantic import BaseModel
@@ -30,6 +31,9 @@ _SEED_BITS = 63
 class Listener(Protocol):
     """Who watches a run: the terminal, or a test."""
 
+    def begun(self, path: Path) -> None:
+        """The run directory is made."""
+
     def turn(self, name: str, asks: int, attempt: int) -> None:
         """A generate call begins."""
 
@@ -42,6 +46,9 @@ class Listener(Protocol):
 
 class Silent:
     """A listener that shows nothing."""
+
+    def begun(self, path: Path) -> None:
+        """Nothing is shown."""
 
     def turn(self, name: str, asks: int, attempt: int) -> None:
         """Nothing is shown."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
@@ -25,6 +26,10 @@ class Terminal:
         self._out = Console(highlight=False, soft_wrap=True)
         self._err = Console(stderr=True, highlight=False, soft_wrap=True)
         self._began = time.monotonic()
+
+    def begun(self, path: Path) -> None:
+        """The run directory is made."""
+        self.say(f"writing to {escape(str(path))}")
 
     def turn(self, name: str, asks: int, attempt: int) -> None:
         """A generate call begins."""

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from roundtable_local.backends.base import FinishReason, Generation, OnDone, Request, Stop
 from roundtable_local.backends.sealed import seal
-from roundtable_local.errors import BackendError
+from roundtable_local.errors import BackendError, RoundtableError
 from roundtable_local.settings import ModelProfile
 
 _OURS = {"model", "max_model_len", "enable_prefix_caching", "structured_outputs_config", "generation_config", "seed"}
@@ -45,18 +48,21 @@ class VllmBackend:
         options = self._options(profile, window)
         if options.get("tensor_parallel_size", 1) * options.get("pipeline_parallel_size", 1) == 1:
             os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
-        try:
-            from vllm import LLM, SamplingParams
-            from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
-        except ImportError as error:
-            fix = "pip install 'roundtable-local[cuda]' (GPU) or 'roundtable-local[cpu]', or try --backend scripted"
-            raise BackendError(f"vLLM cannot be imported: {error}", fix) from error
-        self._params, self._grammar, self._kind = SamplingParams, StructuredOutputsParams, RequestOutputKind.FINAL_ONLY
         self._options_in_force = options
-        try:
-            self._llm: Any = LLM(**options)
-        except Exception as error:  # whatever the engine raises, the run has not begun
-            raise BackendError(f"vLLM does not start: {_first_line(error)}", _remedy(str(error))) from error
+        with _captured() as said:
+            try:
+                from vllm import LLM, SamplingParams
+                from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
+            except ImportError as error:
+                fix = "pip install 'roundtable-local[cuda]' (GPU) or 'roundtable-local[cpu]', or try --backend scripted"
+                raise BackendError(f"vLLM cannot be imported: {error}", fix) from error
+            self._params, self._grammar = SamplingParams, StructuredOutputsParams
+            self._kind = RequestOutputKind.FINAL_ONLY
+            try:
+                self._llm: Any = LLM(**options)
+            except Exception as error:  # whatever the engine raises, the run has not begun
+                message = f"vLLM does not start: {_first_line(error)}"
+                raise BackendError(message, _remedy(str(error), said())) from error
 
     @staticmethod
     def _options(profile: ModelProfile, window: int) -> dict[str, Any]:
@@ -92,6 +98,8 @@ class VllmBackend:
                         index = index_of[output.request_id]
                         generations[index] = _generation(output)
                         on_done(index, generations[index])
+        except RoundtableError:  # from on_done: not the engine's fault
+            raise
         except Exception as error:
             message = f"vLLM failed while generating: {_first_line(error)}"
             raise BackendError(message, "resume the run; finished replies are kept") from error
@@ -135,6 +143,31 @@ class VllmBackend:
         )
 
 
+@contextmanager
+def _captured() -> Iterator[Callable[[], str]]:
+    """Keep what the engine prints while it starts off the terminal; yields a function that returns it."""
+    with tempfile.TemporaryFile() as store:
+        streams = (sys.stdout, sys.stderr)
+        for stream in streams:
+            stream.flush()
+        kept = [os.dup(number) for number in (1, 2)]
+        for number in (1, 2):
+            os.dup2(store.fileno(), number)
+
+        def said() -> str:
+            store.seek(0)
+            return store.read().decode("utf-8", "replace")
+
+        try:
+            yield said
+        finally:
+            for stream in streams:
+                stream.flush()
+            for number, copy in zip((1, 2), kept, strict=True):
+                os.dup2(copy, number)
+                os.close(copy)
+
+
 def _generation(output: Any) -> Generation:
     reply = output.outputs[0]
     reasons: dict[str, FinishReason] = {"stop": "stop", "length": "length", "abort": "abort"}
@@ -157,10 +190,12 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def _remedy(message: str) -> str:
-    lowered = message.lower()
-    if "gloo" in lowered or ("connect" in lowered and "refused" in lowered):
+def _remedy(error: str, said: str) -> str:
+    lowered = f"{error} {said}".lower()
+    if "gloo" in lowered and ("connect" in lowered or "interface" in lowered):
         return "the loopback interface must be up: ip link set lo up"
-    if "memory" in lowered:
-        return "free the device, or set a smaller window (--set model.window=N) or share (model.engine.gpu_memory_utilization)"
-    return "see the engine's own message above; engine options stand in the model profile"
+    if "memory" in error.lower():
+        return "free the device's memory, or try --set model.window=N or --set model.engine.gpu_memory_utilization=0.8"
+    with tempfile.NamedTemporaryFile("w", prefix="roundtable-engine-", suffix=".log", delete=False) as log:
+        log.write(f"{said}\n{error}\n")
+    return f"what the engine said is in {log.name}; its options stand in the model profile"
