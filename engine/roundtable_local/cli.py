@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -41,6 +42,10 @@ app = typer.Typer(
 
 def main() -> None:
     """Entry point of the `roundtable-local` command."""
+    if sys.getfilesystemencoding() != "utf-8":
+        # An ASCII locale cannot name a run directory after a Korean decision: begin again in Python's UTF-8 mode.
+        os.environ["PYTHONUTF8"] = "1"
+        os.execv(sys.executable, [sys.executable, "-m", "roundtable_local", *sys.argv[1:]])  # noqa: S606 - ourselves
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a console that cannot show a character must not end a run
             stream.reconfigure(errors="replace")
