@@ -40,7 +40,7 @@ types: light ## Check the types (mypy, strict)
 integration: setup model ## Run the tests that use the real vLLM engine with the tiny model, on the CPU
 	$(BIN)/python -m pytest -m "engine and not gpu"
 
-bench: setup model ## Measure the engine with the tiny model on this machine
+bench: setup model ## Measure order of prompts and overhead with the tiny model on this machine (about 15 minutes)
 	$(BIN)/python scripts/bench.py
 
 clean: ## Remove .venv, caches and builds; debates in roundtables/ and the model in the user's cache stay
