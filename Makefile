@@ -41,7 +41,8 @@ integration: setup model ## Run the tests that use the real vLLM engine with the
 	$(BIN)/python -m pytest -m "engine and not gpu"
 
 bench: setup model ## Measure order of prompts and overhead with the tiny model on this machine (about 15 minutes)
-	$(BIN)/python scripts/bench.py
+	$(BIN)/python scripts/bench_overhead.py
+	$(BIN)/python scripts/bench_round.py
 
 clean: ## Remove .venv, caches and builds; debates in roundtables/ and the model in the user's cache stay
 	rm -rf .venv .venv.lock build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .coverage htmlcov

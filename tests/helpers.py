@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import FrameType
 from typing import Any
+
+import jsonschema
 
 import roundtable_local
 from roundtable_local import protocols
@@ -23,7 +27,7 @@ from roundtable_local.protocols.supermajority.settings import SupermajoritySetti
 from roundtable_local.schema import Schema, parse
 from roundtable_local.seats import Roster, Table
 from roundtable_local.shipped import shipped
-from roundtable_local.steps import Ask, Outcome, Replies, Turn
+from roundtable_local.steps import Ask, Outcome, Question, Replies, Turn
 from roundtable_local.tokens import Codec
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -101,11 +105,20 @@ def supermajority_turns(seed: int = 0, problem: str = PROBLEM) -> tuple[Turn, ..
                 text = draw(form.schema_json, 1_000_003 * seed + 1_009 * len(turns) + number)
                 replies[ask.id] = parse(ask.reply, form.schema, text)
             sent = Replies(replies)
+        elif isinstance(step, Question):
+            sent = step.default or ""
 
 
 @cache
 def supermajority_asks(seed: int = 0) -> tuple[Asked, ...]:
+    """Every ask of one whole debate."""
     return tuple(Asked(turn, ask) for turn in supermajority_turns(seed) for ask in turn.asks)
+
+
+def any_ask(number: int) -> Ask:
+    """One of them; a number reads better than an ask where a property fails."""
+    asks = supermajority_asks()
+    return asks[number % len(asks)].ask
 
 
 def fill(schema: Schema, dice: random.Random, words: Sequence[str]) -> Any:
@@ -128,8 +141,9 @@ def prose(value: Any, schema: Schema) -> Iterator[str]:
     """The free strings of a reply."""
     if "anyOf" in schema:
         for branch in schema["anyOf"]:
-            yield from prose(value, branch)
-    elif schema.get("type") == "object" and isinstance(value, dict):
+            if jsonschema.Draft202012Validator(branch).is_valid(value):
+                yield from prose(value, branch)
+    elif schema.get("type") == "object":
         for key, child in schema["properties"].items():
             yield from prose(value[key], child)
     elif schema.get("type") == "array":
@@ -152,12 +166,10 @@ def write_folder(folder: Path, files: Mapping[str, Any]) -> Path:
 
 @contextmanager
 def no_longer_than(seconds: float) -> Iterator[None]:
-    """Ends an endless loop with a TimeoutError."""
-    import signal
-    from types import FrameType
+    """Fails an endless loop, with an error that no handler of OSError takes for its own."""
 
     def ring(number: int, frame: FrameType | None) -> None:
-        raise TimeoutError(f"still running after {seconds} s")
+        raise AssertionError(f"still running after {seconds} s")
 
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, seconds)

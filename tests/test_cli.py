@@ -239,7 +239,7 @@ def test_a_locked_run_directory_is_refused(tmp_path: Path) -> None:
 
 def test_ctrl_c_stops_resumably_with_130(tmp_path: Path) -> None:
     child = process("run", DECISION, "--backend", "scripted", "--out", str(tmp_path))
-    for _ in range(600):
+    for _ in range(12_000):
         if any(tmp_path.glob("*/journal.jsonl")):
             break
         time.sleep(0.005)
@@ -250,3 +250,44 @@ def test_ctrl_c_stops_resumably_with_130(tmp_path: Path) -> None:
         assert "roundtable-local resume" in err
     (path,) = tmp_path.iterdir()
     assert invoke("resume", str(path)).exit_code == 0
+
+
+def test_ledger_and_roadmap_twice_change_nothing_the_second_time_a_203_a_g2(tmp_path: Path) -> None:
+    ledger, roadmap, out = tmp_path / "LEDGER.md", tmp_path / "ROADMAP.md", tmp_path / "out"
+    roadmap.write_text("# Roadmap\n\n<!-- roundtable-local:decisions -->\n", "utf-8")
+    wanted = ["--ledger", str(ledger), "--roadmap", str(roadmap)]
+    assert run(out, QUESTION, "--backend", "scripted", *wanted).exit_code == 0
+    once = ledger.read_bytes(), roadmap.read_bytes()
+    assert b"microservices-vs-monolith" in once[0]
+    assert b"microservices-vs-monolith" in once[1]
+    (path,) = out.iterdir()
+    assert invoke("resume", str(path), *wanted).exit_code == 0
+    assert (ledger.read_bytes(), roadmap.read_bytes()) == once
+
+
+def test_what_cannot_be_done_afterwards_is_refused_before_anything_is_generated_a_200(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for wanted in (["--roadmap", str(tmp_path / "none.md")], ["--ledger", str(tmp_path)], ["--commit"]):
+        result = run(out, QUESTION, "--backend", "scripted", *wanted)
+        assert result.exit_code == 1
+        assert "fix:" in result.stderr
+        assert not out.exists()
+
+
+def test_personas_dissent_and_mode_by_command_line_and_file_a_054_to_a_057_a_071_to_a_075(tmp_path: Path) -> None:
+    text = b"# Should we?\n\nYes or no.\n\npersonas:\n  empiricist: frugal-founder\n  nobody: x\ndissent:\n  - futurist\n  - pragmatist\n"
+    decision = write(tmp_path / "d.md", text)
+    result = run(
+        tmp_path / "out", decision, "--backend", "scripted", "--personas", "empiricist=data-purist", "--devil-advocate",
+        "--orchestration", "agent-team",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.stderr
+    (path,) = (tmp_path / "out").iterdir()
+    log = (path / "LOG.md").read_text("utf-8")
+    assert "there is no role 'nobody'" in log
+    assert "at most 2 seats; pragmatist stay" in log
+    assert "orchestration: agent-team" in log
+    report = (path / "REPORT.md").read_text("utf-8")
+    assert "**Persona:** Data Purist" in report  # the command line wins
+    assert "personas:" not in (path / "PROBLEM.md").read_text("utf-8")  # A-g20
+    assert "### Unstated Assumption" in (path / "round2" / "devils-advocate.md").read_text("utf-8")

@@ -33,7 +33,7 @@ tokens_per_character: 0.5
 sampling: {temperature: 0.5, top_p: 1.0, top_k: 0, presence_penalty: 0.0, frequency_penalty: 0.0, repetition_penalty: 1.0}
 engine: {dtype: bfloat16, nested: {a: 1, b: 2}}
 """
-UNREADABLE = ["2026-02-30", "!!int abc", "1" * 5000, "[" * 3000]
+UNREADABLE = ["2026-02-30", "!!int abc", "1" * 5000, "[" * 600]
 """What YAML's reader answers with errors that are not its own."""
 
 
@@ -58,9 +58,9 @@ def test_shipped_settings_are_valid_and_frozen() -> None:
     shipped_settings = settings()
     assert shipped_settings.pass_share == Fraction(2, 3)
     assert engine_settings().slug.max_characters == 40
-    for change in (lambda: setattr(shipped_settings, "words", 1), lambda: setattr(engine_settings(), "attempts", 1)):
+    for frozen, key in ((shipped_settings, "words"), (engine_settings(), "attempts")):
         with pytest.raises(ValueError, match="frozen"):
-            change()
+            setattr(frozen, key, 1)
 
 
 def test_precedence_is_command_line_decision_config_file_default() -> None:
@@ -89,28 +89,25 @@ nested = st.recursive(st.integers(), lambda inner: st.dictionaries(st.sampled_fr
 mappings = st.dictionaries(st.sampled_from("abc"), nested)
 
 
-@given(mappings, mappings, mappings)
-def test_merging_is_associative_and_the_later_wins(one: Any, two: Any, three: Any) -> None:
-    assert merge(merge(one, two), three) == merge(one, merge(two, three)) or _kinds_clash(one, two, three)
-    assert merge(one, {}) == one
-    assert merge({}, one) == one
-    assert merge(one, one) == one
+@given(mappings, mappings)
+def test_merging_replaces_values_and_merges_mappings(base: Any, over: Any) -> None:
+    def check(base: Any, over: Any, merged: Any) -> None:
+        assert merged.keys() == base.keys() | over.keys()
+        for key, value in merged.items():
+            if key in base and key in over and isinstance(base[key], dict) and isinstance(over[key], dict):
+                check(base[key], over[key], value)
+            else:
+                assert value == over.get(key, base.get(key))
 
-
-def _kinds_clash(*layers: Any) -> bool:
-    """A value between two mappings cuts the first off when merged from the left, and is itself lost from the right."""
-    for key in {key for layer in layers for key in layer}:
-        values = [layer[key] for layer in layers if key in layer]
-        kinds = [isinstance(value, dict) for value in values]
-        if kinds == [True, False, True] or (all(kinds) and len(values) == 3 and _kinds_clash(*values)):
-            return True
-    return False
+    check(base, over, merge(base, over))
 
 
 # --- unknown keys and wrong values
 
 
-@pytest.mark.parametrize(("layer", "error"), [("config", ConfigError), ("decision", ConfigError), ("command_line", UsageError)])
+@pytest.mark.parametrize(
+    ("layer", "error"), [("config", ConfigError), ("decision", ConfigError), ("command_line", UsageError)]
+)
 def test_an_unknown_key_is_an_error_of_its_layer_with_a_suggestion(layer: str, error: type[RoundtableError]) -> None:
     for data, key, like in (
         ({"pass_shar": "1/2"}, "pass_shar", "pass_share"),
@@ -149,7 +146,7 @@ def test_a_wrong_value_names_its_key_and_layer(data: dict[str, Any], key: str) -
     with pytest.raises(ConfigError) as caught:
         settings({}, data)
     assert caught.value.message.startswith(f"the decision file's settings: {key}")
-    with pytest.raises(UsageError, match="^--set: "):
+    with pytest.raises(UsageError, match=r"^--set: "):
         settings({}, {}, data)
 
 
@@ -176,13 +173,20 @@ def test_yaml_files_may_be_empty_or_begin_with_a_byte_order_mark(tmp_path: Path)
 
 @pytest.mark.parametrize(
     "data",
-    [b"- a\n- b\n", b"just text", b"a: [1", b"a: \xff", b"a: 1\n\tb: 2", *(f"a: {text}".encode() for text in UNREADABLE)],
+    [
+        b"- a\n- b\n",
+        b"just text",
+        b"a: [1",
+        b"a: \xff",
+        b"a: 1\n\tb: 2",
+        *(f"a: {text}".encode() for text in UNREADABLE),
+    ],
     ids=lambda data: repr(data[:12]),
 )
 def test_a_yaml_file_that_is_no_mapping_is_a_config_error_with_its_path(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "config.yaml"
     path.write_bytes(data)
-    with pytest.raises(ConfigError, match="config.yaml") as caught:
+    with pytest.raises(ConfigError, match=r"config\.yaml") as caught:
         read_yaml(path)
     assert "\n" not in caught.value.message
 
@@ -213,7 +217,9 @@ def test_the_last_of_two_equal_keys_wins() -> None:
     assert parse_set([]) == ({}, {})
 
 
-@pytest.mark.parametrize("assignment", ["words", "=3", "a..b=1", ".a=1", "a.=1", "", "model.=1", "a={", "a=[1", "a=b: c: d"])
+@pytest.mark.parametrize(
+    "assignment", ["words", "=3", "a..b=1", ".a=1", "a.=1", "", "model.=1", "a={", "a=[1", "a=b: c: d"]
+)
 def test_what_is_not_key_equals_value_is_a_usage_error(assignment: str) -> None:
     with pytest.raises(UsageError, match="--set"):
         parse_set([assignment])
@@ -281,23 +287,33 @@ def test_overrides_merge_into_the_profile(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("overrides", "fix"),
-    [({"windw": 4096}, "did you mean 'window'?"), ({"sampling": {"top": 1}}, "did you mean 'top_p'?"), ({"window": 3}, "")],
+    [
+        ({"windw": 4096}, "did you mean 'window'?"),
+        ({"sampling": {"top": 1}}, "did you mean 'top_p'?"),
+        ({"window": 3}, ""),
+    ],
 )
 def test_c8_a_wrong_override_is_a_usage_error(overrides: dict[str, Any], fix: str) -> None:
-    with pytest.raises(UsageError, match="^--set: ") as caught:
+    with pytest.raises(UsageError, match=r"^--set: ") as caught:
         model_profile("scripted", overrides)
     assert fix in caught.value.fix
 
 
 @pytest.mark.parametrize(
-    "change", [("window: 4096", "windows: 4096"), ("backend: vllm", "backend: cloud"), ("top_p: 1.0, ", ""), ("window: 4096", "")]
+    "change",
+    [
+        ("window: 4096", "windows: 4096"),
+        ("backend: vllm", "backend: cloud"),
+        ("top_p: 1.0, ", ""),
+        ("window: 4096", ""),
+    ],
 )
 def test_c8_a_profile_with_unknown_missing_or_wrong_values_is_a_config_error(
     tmp_path: Path, change: tuple[str, str]
 ) -> None:
     """All sampling values have to be set: none is taken from the model's own configuration."""
     (tmp_path / "mine.yaml").write_text(PROFILE.replace(*change), "utf-8")
-    with pytest.raises(ConfigError, match="mine.yaml"):
+    with pytest.raises(ConfigError, match=r"mine\.yaml"):
         model_profile(str(tmp_path / "mine.yaml"), {})
 
 
@@ -309,7 +325,9 @@ def test_g2_hub_names_are_refused(argument: str, tmp_path: Path, monkeypatch: py
     assert "tiny-cpu" in caught.value.fix
 
 
-@pytest.mark.parametrize("argument", ["default", "nope", "./nope", "../a/b", "~/no-such-model", "nope.yaml", "/no/such/dir", ""])
+@pytest.mark.parametrize(
+    "argument", ["default", "nope", "./nope", "../a/b", "~/no-such-model", "nope.yaml", "/no/such/dir"]
+)
 def test_other_models_that_are_not_there_are_a_usage_error(
     argument: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

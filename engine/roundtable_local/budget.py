@@ -149,7 +149,7 @@ def _too_large(rehearsal: Rehearsal) -> WindowError:
 
 
 def _drive(start: Callable[[], Debate], cases: Sequence[WorstCase], budget: Budget) -> Rehearsal:
-    rows: list[Row] = []
+    rows: dict[tuple[str, str], Row] = {}
     paths: dict[str, None] = {}
     for case in cases:
         debate = start()
@@ -161,18 +161,21 @@ def _drive(start: Callable[[], Debate], cases: Sequence[WorstCase], budget: Budg
                 break
             sent = None
             if isinstance(step, Turn):
-                rows.append(_row(case, step, budget))
+                row, key = _row(case, step, budget), (case.name, step.name)
+                before = rows.get(key, row)  # one request at a time: the turn comes again for each seat
+                rows[key] = max(before, row, key=lambda each: each.total)
                 sent = Replies({ask.id: _largest_reply(ask, case, budget) for ask in step.asks})
             elif isinstance(step, Question):
                 sent = step.default or ""
             elif isinstance(step, Publish):
                 paths.update(dict.fromkeys([*(f"{folder}/" for folder in step.folders), *step.files]))
-    return Rehearsal(budget, tuple(rows), tuple(paths))
+    return Rehearsal(budget, tuple(rows.values()), tuple(paths))
 
 
 def _row(case: WorstCase, turn: Turn, budget: Budget) -> Row:
     frame = budget.codec.frame
     context = len(frame.head) + sum(budget.filled(block.render()) for block in turn.context)
+    context += case.reserve.get(turn.name, 0)
     reask = budget.filled(render("reask.j2", reason=FILL * REASON_CHARACTERS).text) + len(frame.tail)
     brief, reply = max(
         ((budget.filled(ask.brief.text) + reask, budget.form(ask).max_tokens) for ask in turn.asks), key=sum
@@ -181,5 +184,6 @@ def _row(case: WorstCase, turn: Turn, budget: Budget) -> Row:
 
 
 def _largest_reply(ask: Ask, case: WorstCase, budget: Budget) -> BaseModel:
-    value = largest(budget.form(ask).schema, case.prefer, budget.codec.count)
+    prefer = {**case.prefer, **case.by_ask.get(ask.id, {})}
+    value = largest(budget.form(ask).schema, prefer, budget.codec.count, case.empty)
     return ask.reply.model_validate(value)

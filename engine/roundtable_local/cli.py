@@ -109,6 +109,16 @@ def _main(
 Answers = Annotated[
     list[str] | None, typer.Option("--answer", metavar="NAME=VALUE", help="Answer a question beforehand. Repeatable.")
 ]
+Ledger = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Append one row for the decision to this Markdown ledger.")
+]
+Roadmap = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Add one bullet for the decision at the anchor in this Markdown file."),
+]
+Commit = Annotated[
+    bool, typer.Option("--commit", help="Commit the run directory (and the ledger) to your git repository.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the report's path and errors only.")]
 
 
@@ -131,6 +141,23 @@ def run(
         Path | None, typer.Option(help="A YAML file with protocol, model, settings, model_settings.")
     ] = None,
     replies: Annotated[Path | None, typer.Option(help="Scripted replies (YAML), with --backend scripted.")] = None,
+    personas: Annotated[
+        str | None, typer.Option(metavar="ROLE=PERSONA,...", help="Voices of seats, see configs/personas.yaml.")
+    ] = None,
+    dissent: Annotated[str | None, typer.Option(metavar="ROLE,...", help="Structured dissenters, two at most.")] = None,
+    devil_advocate: Annotated[
+        bool, typer.Option("--devil-advocate", help="Short for --dissent devils-advocate.")
+    ] = False,
+    orchestration: Annotated[
+        str | None,
+        typer.Option(help="sub-agents (one call a round), sequential, or agent-team (seats challenge each other)."),
+    ] = None,
+    codebase: Annotated[
+        Path | None, typer.Option(help="A folder of code to check the recommendations against, after the theory.")
+    ] = None,
+    ledger: Ledger = None,
+    roadmap: Roadmap = None,
+    commit: Commit = False,
     answer: Answers = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show seats, turns, token budget and files; load no model.")
@@ -150,26 +177,36 @@ def run(
     terminal = Terminal(quiet=quiet)
     with _reported(terminal):
         set_protocol, set_model = parse_set(settings or [])
+        if orchestration is not None:
+            set_protocol["orchestration"] = orchestration
         inputs = plan.read_inputs(
             decision, protocol=protocol, model=model, backend=backend, seed=seed, date=_date(date), config=config,
-            set_protocol=set_protocol, set_model=set_model, replies=replies,
+            set_protocol=set_protocol, set_model=set_model, replies=replies, personas=_personas(personas),
+            dissent=_dissent(dissent, devil_advocate), codebase=codebase, out=out,
         )  # fmt: skip
         planned = plan.make_plan(inputs)
         if dry_run:
             terminal.plan(planned)
             return
+        afterwards = execute.Afterwards(ledger, roadmap, commit)
+        afterwards.check(out)
         terminal.say(f"[bold]{planned.protocol.name}[/] on {planned.profile.path}")
         for warning in planned.warnings:
             terminal.notice(warning)
         with _stoppable() as stop:
             terminal.say("starting the engine ...")
             path, outcome = execute.run(planned, out, _answers(answer), terminal, stop)
+        for line in afterwards.do(planned, path, outcome):
+            terminal.say(line)
     _finish(terminal, path, outcome)
 
 
 @app.command()
 def resume(
     run_dir: Annotated[Path, typer.Argument(help="Directory of a run that was stopped or waits for an answer.")],
+    ledger: Ledger = None,
+    roadmap: Roadmap = None,
+    commit: Commit = False,
     answer: Answers = None,
     quiet: Quiet = False,
 ) -> None:
@@ -181,9 +218,12 @@ def resume(
     """
     terminal = Terminal(quiet=quiet)
     with _reported(terminal), _stoppable() as stop:
-        _, outcome, worked = execute.resume(run_dir, _answers(answer), terminal, stop)
+        afterwards = execute.Afterwards(ledger, roadmap, commit)
+        planned, outcome, worked = execute.resume(run_dir, _answers(answer), terminal, stop)
         if not worked:
             terminal.say("nothing to do: the run is finished")
+        for line in afterwards.do(planned, run_dir, outcome):
+            terminal.say(line)
     _finish(terminal, run_dir, outcome)
 
 
@@ -239,6 +279,23 @@ def _date(text: str | None) -> str:
         return Date.fromisoformat(text).isoformat()
     except ValueError as error:
         raise errors.UsageError(f"--date {text!r} is not a date", "write it as YYYY-MM-DD") from error
+
+
+def _personas(text: str | None) -> dict[str, str]:
+    pairs = [each.partition("=") for each in _listed(text)]
+    if any(not equals for _, equals, _ in pairs):
+        raise errors.UsageError(
+            f"--personas {text!r} is not ROLE=PERSONA,...", "for example --personas empiricist=data-purist"
+        )
+    return {slug.strip(): persona.strip() for slug, _, persona in pairs}
+
+
+def _dissent(text: str | None, devil_advocate: bool) -> list[str]:
+    return [*_listed(text), *(["devils-advocate"] if devil_advocate else [])]
+
+
+def _listed(text: str | None) -> list[str]:
+    return [each.strip() for each in (text or "").split(",") if each.strip()]
 
 
 def _answers(given: list[str] | None) -> dict[str, str]:

@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,14 @@ from roundtable_local.errors import DecisionError, UsageError
 from roundtable_local.settings import SlugSettings
 
 TEXT_SUFFIXES = frozenset({".md", ".markdown", ".txt", ".text", ".rst", ".adoc", ".org", ".yaml", ".yml", ".json"})
+QUESTION = "question"
+"""Source of a decision that was asked on the command line."""
+
+_BLOCK = re.compile(r"^(personas|dissent):[ \t]*$")
+_ENTRY = {
+    "personas": re.compile(r"^[ \t]*(?:-[ \t]+)?([\w-]+):[ \t]*([\w-]+)[ \t]*$"),
+    "dissent": re.compile(r"^[ \t]*-[ \t]+([\w-]+)[ \t]*$"),
+}
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)(?:[ \t]+#+)?[ \t]*$")
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)(?:^|\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 
@@ -66,7 +75,7 @@ def read_decision(argument: str, slugs: SlugSettings) -> Decision:
     if not argument.strip():
         raise UsageError("the decision is empty", 'name a file or ask a question in quotes: "Should we ...?"')
     if re.search(r"\s", argument.strip()) and path.suffix.lower() not in TEXT_SUFFIXES:
-        return parse_decision(argument, "question", slugs)
+        return parse_decision(argument, QUESTION, slugs)
     raise UsageError(f"there is no file {argument!r}", "check the path, or put a question in quotes")
 
 
@@ -78,6 +87,9 @@ def parse_decision(text: str, source: str, slugs: SlugSettings) -> Decision:
     """
     text = _plain(text)
     front, body, warnings = _split_front_matter(text, source)
+    if source != QUESTION:
+        blocks, body = _take_blocks(body)
+        front = blocks | front
     body = body.strip()
     if not body:
         raise DecisionError(f"{source} holds no text to decide on", "write the decision and its context into it")
@@ -149,6 +161,30 @@ def _split_front_matter(text: str, source: str) -> tuple[dict[str, Any], str, li
     if not isinstance(front, dict) or not all(isinstance(key, str) for key in front):
         return {}, text, [f"the text between the --- lines of {source} is not a list of settings; it is read as text"]
     return front, text[match.end() :], []
+
+
+def _take_blocks(body: str) -> tuple[dict[str, Any], str]:
+    """Bare top-level `personas:` and `dissent:` blocks, and the text without them (A-055, A-073, A-g20)."""
+    personas: dict[str, str] = {}
+    dissent: list[str] = []
+    kept: list[str] = []
+    lines, fenced, at = body.split("\n"), False, 0
+    while at < len(lines):
+        line = lines[at]
+        at += 1
+        fenced ^= line.lstrip().startswith(("```", "~~~"))
+        opening = None if fenced else _BLOCK.match(line)
+        entries = list(takewhile(bool, (_ENTRY[opening[1]].match(each) for each in lines[at:]))) if opening else []
+        if not opening or not entries:  # without entries below it is prose
+            kept.append(line)
+            continue
+        at += len(entries)
+        if opening[1] == "personas":
+            personas.update((entry[1], entry[2]) for entry in entries if entry)
+        else:
+            dissent += [entry[1] for entry in entries if entry]
+    blocks: dict[str, Any] = {"personas": personas} if personas else {}
+    return blocks | ({"dissent": dissent} if dissent else {}), "\n".join(kept)
 
 
 def _topic(front: Mapping[str, Any], body: str) -> str:

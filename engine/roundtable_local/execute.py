@@ -11,9 +11,11 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from roundtable_local import aftermath
 from roundtable_local.backends import make_backend
 from roundtable_local.backends.base import Backend
 from roundtable_local.errors import JournalError
@@ -95,6 +97,56 @@ def resume(
         stack.callback(backend.close)
         journal.append("resume")
         return plan, _conduct(plan, directory, journal, backend, answers, listener, stop), True
+
+
+@dataclass(frozen=True)
+class Afterwards:
+    """What to leave outside the run directory once a debate has ended; nothing unless asked for (A-200 to A-205).
+
+    Args:
+        ledger: Markdown file to append a row to.
+        roadmap: Markdown file to add a bullet to.
+        commit: whether to commit the run directory and the ledger.
+    """
+
+    ledger: Path | None = None
+    roadmap: Path | None = None
+    commit: bool = False
+
+    def check(self, root: Path) -> None:
+        """Refuse before anything is generated what could not be done afterwards.
+
+        Raises:
+            AftermathError: with the reason.
+        """
+        if self.ledger:
+            aftermath.check_ledger(self.ledger)
+        if self.roadmap:
+            aftermath.check_roadmap(self.roadmap)
+        if self.commit:
+            aftermath.check_commit(root, self.ledger)
+
+    def do(self, plan: Plan, path: Path, outcome: Outcome) -> list[str]:
+        """Do it, each at most once however often it is called; returns a line for each thing done or already there."""
+        slug, verdict = plan.table.decision.slug, cast(Any, outcome.verdict)  # its words are the protocol's
+        decided = aftermath.Decided(
+            slug=slug,
+            verdict=verdict,
+            summary=f"{slug}: {outcome.verdict}",
+            artifact=str(path.resolve()),
+            date=plan.inputs.date,
+        )
+        lines = []
+        if self.ledger:
+            done = aftermath.append_ledger(self.ledger, decided)
+            lines.append(f"ledger {self.ledger}: {'a row was added' if done else 'the row is there already'}")
+        if self.roadmap:
+            done = aftermath.merge_roadmap(self.roadmap, decided)
+            lines.append(f"roadmap {self.roadmap}: {'a bullet was added' if done else 'the bullet is there already'}")
+        if self.commit:
+            made = aftermath.commit(path, self.ledger, f"roundtable: {slug}")
+            lines.append(f"git: {f'committed as {made}' if made else 'nothing to commit'}")
+        return lines
 
 
 def render_again(path: Path, target: Path) -> Outcome:

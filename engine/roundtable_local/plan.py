@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +13,28 @@ from roundtable_local import protocols
 from roundtable_local.backends import check_name
 from roundtable_local.backends.base import Sampling
 from roundtable_local.budget import Budget, Rehearsal, rehearse
+from roundtable_local.codebase import Codebase, CodebaseSettings, read_codebase
 from roundtable_local.config import engine_settings, merge, model_profile, protocol_settings, read_yaml, validate
 from roundtable_local.decision import Decision, parse_decision, read_decision
-from roundtable_local.errors import ConfigError, DecisionError, UsageError
+from roundtable_local.errors import ConfigError, DecisionError, UsageError, WindowError
 from roundtable_local.model import ModelFolder, read_model
 from roundtable_local.prompts import render, template_hashes
 from roundtable_local.schema import canonical
-from roundtable_local.seats import Roster, Table
+from roundtable_local.seats import (
+    Overlays,
+    PersonaFile,
+    Roster,
+    Seat,
+    Table,
+    assign_personas,
+    choose_dissenters,
+)
 from roundtable_local.settings import EngineSettings, ModelProfile, Strict
 from roundtable_local.shipped import shipped
 from roundtable_local.tokens import Codec
 
 DEFAULT_PROTOCOL = "supermajority"
-_OUR_KEYS = {"topic", "title", "protocol", "settings"}
+_OUR_KEYS = {"topic", "title", "protocol", "settings", "personas", "dissent", "codebase"}
 
 
 class ConfigFile(Strict):
@@ -53,6 +62,10 @@ class Inputs(Strict):
     set_protocol: Mapping[str, Any] = {}
     set_model: Mapping[str, Any] = {}
     replies: str | None = None
+    personas: Mapping[str, str] = {}
+    dissent: tuple[str, ...] = ()
+    codebase: str | None = None
+    out: str | None = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +105,10 @@ def read_inputs(
     set_protocol: Mapping[str, Any],
     set_model: Mapping[str, Any],
     replies: Path | None,
+    personas: Mapping[str, str] | None = None,
+    dissent: Sequence[str] = (),
+    codebase: Path | None = None,
+    out: Path | None = None,
 ) -> Inputs:
     """Read decision and config file; settle which protocol and model are meant.
 
@@ -120,6 +137,10 @@ def read_inputs(
         set_protocol=set_protocol,
         set_model=set_model,
         replies=None if replies is None else str(replies.resolve()),
+        personas=personas or {},
+        dissent=tuple(dissent),
+        codebase=_codebase_path(codebase, decision, path),
+        out=None if out is None else str(out.resolve()),
     )
 
 
@@ -140,14 +161,93 @@ def make_plan(inputs: Inputs) -> Plan:
     backend = inputs.backend or profile.backend
     model = read_model(Path(profile.path), weights=backend != "scripted")
     codec = Codec(model.path, render("system.j2").text)
-    roster = _roster(protocol.name)
-    table = Table(roster.seats, decision, settings, inputs.date, {}, _caveats(backend, model, engine))
+    seats = _roster(protocol.name).seats
+    overlays, notes = _overlays(protocol, settings, decision, inputs, seats)
+    codebase = _read_codebase(inputs, codec)
+    table = Table(
+        seats,
+        decision,
+        settings,
+        inputs.date,
+        overlays=overlays,
+        codebase=codebase,
+        caveats=_caveats(backend, model, engine),
+    )
     window = min(profile.window, model.window or profile.window)
     budget = Budget(codec, window, profile.tokens_per_character, engine.budget)
-    rehearsal = rehearse(lambda: protocol.debate(table), protocol.worst_cases(table), budget)
-    warnings = _warnings(decision, codec, rehearsal)
-    fingerprint = _fingerprint(inputs, protocol.name, settings, profile, model, engine)
+    table, rehearsal, fallback = _rehearse(protocol, table, budget)
+    warnings = (*notes, *_warnings(decision, codec, rehearsal), *fallback)
+    fingerprint = _fingerprint(inputs, protocol.name, table, profile, model, engine)
     return Plan(inputs, protocol, engine, profile, model, table, rehearsal, warnings, fingerprint)
+
+
+def _rehearse(
+    protocol: protocols.Protocol, table: Table[Any], budget: Budget
+) -> tuple[Table[Any], Rehearsal, tuple[str, ...]]:
+    """Rehearse; where the protocol has a smaller way to hold the debate, fall back to it with its warning (A-171)."""
+    try:
+        return table, rehearse(lambda: protocol.debate(table), protocol.worst_cases(table), budget), ()
+    except WindowError as error:
+        smaller = protocol.fallback(table, error.message)
+        if smaller is None:
+            raise
+        settings, warning = smaller
+        table = replace(table, settings=settings)
+        return table, rehearse(lambda: protocol.debate(table), protocol.worst_cases(table), budget), (warning,)
+
+
+def _codebase_path(given: Path | None, decision: Decision, decision_path: Path | None) -> str | None:
+    """The code's folder: `--codebase`, else the decision file's key, relative to that file."""
+    if given is not None:
+        return str(given.resolve())
+    named = decision.front.get("codebase")
+    if named is None or decision_path is None:
+        return None
+    if not isinstance(named, str):
+        raise DecisionError(
+            "the decision file's `codebase:` is not a path", "write the folder's path, relative to the file"
+        )
+    return str((decision_path.parent / Path(named).expanduser()).resolve())
+
+
+def _read_codebase(inputs: Inputs, codec: Codec) -> Codebase | None:
+    if inputs.codebase is None:
+        return None
+    path = shipped("configs") / "codebase.yaml"
+    settings = validate(CodebaseSettings, read_yaml(path), str(path), ConfigError)
+    # runs are no part of the project, and this one would change what `resume` compares with
+    exclude = [Path(inputs.out)] if inputs.out else []
+    return read_codebase(Path(inputs.codebase), settings, codec.count, exclude)
+
+
+def _overlays(
+    protocol: protocols.Protocol, settings: Strict, decision: Decision, inputs: Inputs, seats: tuple[Seat, ...]
+) -> tuple[Overlays, tuple[str, ...]]:
+    """Personas and dissenters of command line and decision file; the command line wins (A-053 to A-057, A-070 to A-075)."""
+    in_file, listed = decision.front.get("personas") or {}, decision.front.get("dissent") or []
+    notes: list[str] = []
+    if not isinstance(in_file, Mapping):
+        notes.append("the decision file's `personas:` is not a list of `role: persona` lines; it is ignored (A-057)")
+        in_file = {}
+    if isinstance(listed, str):
+        listed = [each.strip() for each in listed.split(",")]
+    if not isinstance(listed, list):
+        notes.append("the decision file's `dissent:` is not a list of roles; it is ignored (A-075)")
+        listed = []
+    wanted = {str(slug): str(persona) for slug, persona in in_file.items()} | dict(inputs.personas)
+    dissent = [*inputs.dissent, *(str(slug) for slug in listed)]
+    if not wanted and not dissent:
+        return Overlays(), tuple(notes)
+    if protocol.most_dissenters is None:
+        return Overlays(), (
+            *notes,
+            f"personas and dissent are not known to the {protocol.name} protocol; they are ignored",
+        )
+    path = shipped("configs") / "personas.yaml"
+    known = validate(PersonaFile, read_yaml(path), str(path), ConfigError).personas
+    assigned, of_personas = assign_personas(wanted, seats, known)
+    dissenters, of_dissent = choose_dissenters(dissent, seats, protocol.most_dissenters(settings))
+    return Overlays(assigned, dissenters), (*notes, *of_personas, *of_dissent)
 
 
 def _config_file(path: Path | None) -> ConfigFile:
@@ -213,12 +313,17 @@ def _warnings(decision: Decision, codec: Codec, rehearsal: Rehearsal) -> tuple[s
 
 
 def _fingerprint(
-    inputs: Inputs, protocol: str, settings: Strict, profile: ModelProfile, model: ModelFolder, engine: EngineSettings
+    inputs: Inputs, protocol: str, table: Table[Any], profile: ModelProfile, model: ModelFolder, engine: EngineSettings
 ) -> dict[str, str]:
     """What a resumed run must have in common with its start, by field."""
     parts: dict[str, Any] = {
         "decision": inputs.text,
-        "protocol settings": settings.model_dump(mode="json"),
+        "protocol settings": table.settings.model_dump(mode="json"),
+        "personas and dissent": [
+            {slug: persona.model_dump() for slug, persona in table.overlays.personas.items()},
+            list(table.overlays.dissenters),
+        ],
+        "codebase": table.codebase.sha256 if table.codebase else None,
         "engine settings": engine.model_dump(mode="json"),
         "model profile": profile.model_dump(mode="json"),
         "model files": model.files,

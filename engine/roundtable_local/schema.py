@@ -7,7 +7,7 @@ anyOf. `$ref` is resolved and property order is kept, because reasoning must com
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -112,13 +112,14 @@ def _inlined(kind: type[BaseModel]) -> Schema:
     return inlined
 
 
-def largest(schema: Schema, prefer: Mapping[str, str], size: Callable[[str], int]) -> Any:
+def largest(schema: Schema, prefer: Mapping[str, str], size: Callable[[str], int], empty: Sequence[str] = ()) -> Any:
     """A value that no reply under the schema is longer than: strings and lists full, choices the longest.
 
     Args:
         schema: as `grammar` returns it.
         prefer: per dotted path, the choice to take where one steers the debate.
         size: length of a choice in tokens.
+        empty: dotted paths of lists to leave as short as they may be.
     """
 
     def walk(node: Schema, path: tuple[str, ...]) -> Any:
@@ -135,7 +136,10 @@ def largest(schema: Schema, prefer: Mapping[str, str], size: Callable[[str], int
         if node["type"] == "object":
             return {key: walk(value, (*path, key)) for key, value in node["properties"].items()}
         if node["type"] == "array":
-            return [walk(node["items"], (*path, "*")) for _ in range(node["maxItems"])]
+            return [
+                walk(node["items"], (*path, "*"))
+                for _ in range(node["minItems" if ".".join(path) in empty else "maxItems"])
+            ]
         return FILL * int(node["maxLength"])
 
     return walk(schema, ())

@@ -206,10 +206,16 @@ class WorstCase:
         name: what the branch is, for `--dry-run`.
         prefer: per dotted field path, the value to pick where a choice steers the debate; elsewhere the
             longest value is taken.
+        by_ask: the same for single asks, by ask id; these go before `prefer`.
+        empty: dotted paths of lists that this branch needs empty.
+        reserve: tokens to set aside for a turn's context beyond what the rehearsal sees, by turn name.
     """
 
     name: str
     prefer: Mapping[str, str] = field(default_factory=dict)
+    by_ask: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    empty: tuple[str, ...] = ()
+    reserve: Mapping[str, int] = field(default_factory=dict)
 
 
 Step = Turn | Question | Publish

@@ -164,7 +164,7 @@ def test_a_lost_seat_leaves_for_good_and_thresholds_follow_a_g4_a_g6_a_213() -> 
     assert "## Contested Recommendations (4-5/9)" in report
     assert "**Votes:** 6/9 AGREE" in report
     assert "Empiricist, in round 1: the reply was empty" in report
-    assert "Empiricist leaves the table in round 1; 9 seats go on" in hall.notices[0]
+    assert any("Empiricist leaves the table in round 1; 9 seats go on" in notice for notice in hall.notices)
     assert "votes/empiricist.md" not in hall.files
 
 

@@ -41,7 +41,8 @@ def test_golden(case: str) -> None:
 def test_every_section_is_there_and_none_is_blank_a_g25(case: str) -> None:
     report = Hall(table(), CASES[case]).files["REPORT.md"]
     parts = report.split("\n## ")[1:]
-    assert [part.splitlines()[0].split(" (")[0] for part in parts] == SECTIONS
+    names = [part.splitlines()[0].split(" (")[0] for part in parts]
+    assert [name for name in names if name != "Lightning Round"] == SECTIONS
     assert all(part.split("\n", 1)[1].strip() for part in parts)
 
 

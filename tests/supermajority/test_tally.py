@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roundtable_local.protocols.supermajority.replies import BallotLine, Concurring, Confidence, Opposing, Vote
-from roundtable_local.protocols.supermajority.tally import Result, Verdict, confidence_label, tally, thresholds
+from roundtable_local.protocols.supermajority.tally import Result, Verdict, confidence_label, tally, thresholds, verdict
 from tests.supermajority.tables import settings
 
 SETTINGS = settings()
@@ -76,7 +76,7 @@ def test_below_the_floor_nothing_is_decided_a_g7(voters: int) -> None:
     counted = tally(ballots([Vote.AGREE] * voters), ("R1",), SETTINGS)
     assert not counted.quorate
     assert counted.having(Result.PASSED) == []
-    assert counted.verdict is Verdict.NO_DECISION
+    assert verdict(len(counted.having(Result.PASSED)), len(counted.having(Result.CONTESTED))) is Verdict.NO_DECISION
 
 
 @given(st.lists(st.tuples(st.sampled_from(list(Vote)), st.sampled_from(list(Confidence))), min_size=7, max_size=10))
@@ -97,10 +97,10 @@ def test_confidence_labels_at_the_edges_a_g8(average: str, label: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("agreements", "verdict"),
+    ("agreements", "expected"),
     [((10, 10), Verdict.CONSENSUS), ((10, 0), Verdict.CONSENSUS), ((10, 5), Verdict.SPLIT), ((6, 5), Verdict.NO_DECISION), ((0, 0), Verdict.NO_DECISION)],
 )  # fmt: skip
-def test_verdict_a_g3(agreements: tuple[int, int], verdict: Verdict) -> None:
+def test_verdict_a_g3(agreements: tuple[int, int], expected: Verdict) -> None:
     rids = ("R1", "R2")
     cast = {
         f"s{seat}": {
@@ -109,4 +109,5 @@ def test_verdict_a_g3(agreements: tuple[int, int], verdict: Verdict) -> None:
         }
         for seat in range(10)
     }
-    assert tally(cast, rids, SETTINGS).verdict is verdict
+    counted = tally(cast, rids, SETTINGS)
+    assert verdict(len(counted.having(Result.PASSED)), len(counted.having(Result.CONTESTED))) is expected

@@ -24,12 +24,16 @@ class Protocol:
         settings: type of its settings.
         debate: makes the generator.
         worst_cases: branches to rehearse.
+        most_dissenters: how many structured dissenters its settings allow; None where it has no overlays.
+        fallback: smaller settings and a warning for a debate that does not fit, or None; gets the table and the reason.
     """
 
     name: str
     settings: type[Strict]
     debate: Callable[[Table[Any]], Debate]
     worst_cases: Callable[[Table[Any]], tuple[WorstCase, ...]]
+    most_dissenters: Callable[[Any], int] | None = None
+    fallback: Callable[[Table[Any], str], tuple[Any, str] | None] = lambda table, reason: None
 
 
 def find(name: str) -> Protocol:

@@ -5,11 +5,25 @@ Headings are exactly those of the rules. Pure: the same replies always give the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from roundtable_local.decision import Decision
 from roundtable_local.protocols.supermajority.merge import Merge, Recommendation
-from roundtable_local.protocols.supermajority.replies import Ballot, BallotLine, Opposing, RoundOne, RoundTwo
+from roundtable_local.protocols.supermajority.replies import (
+    Ballot,
+    BallotLine,
+    Dismiss,
+    Keep,
+    Modify,
+    Opposing,
+    RoundOne,
+    RoundThree,
+    RoundTwo,
+    Stance,
+    Supplement,
+    assumption_of,
+)
 from roundtable_local.report.markdown import bullets, document, inline, numbered, table
 from roundtable_local.seats import Seat
 
@@ -46,10 +60,10 @@ def round_one_file(seat: Seat, reply: RoundOne, name_of: NameOf) -> str:
     )
 
 
-def round_two_file(seat: Seat, reply: RoundTwo, name_of: NameOf) -> str:
-    """round2/{slug}.md (A-103, A-104)."""
+def round_two_file(seat: Seat, reply: RoundTwo, name_of: NameOf, supplement: Supplement | None = None) -> str:
+    """round2/{slug}.md (A-103 to A-105); a supplementary challenge is appended (A-112)."""
     responses = [f"From {name_of(slug)}: {text}" for slug, text in reply.responses.items()]
-    return document(
+    parts = [
         f"## {seat.name} -- Round 2",
         "### Challenges Issued",
         bullets(f"To {name_of(each.to)}: {each.challenge}" for each in reply.challenges),
@@ -59,11 +73,22 @@ def round_two_file(seat: Seat, reply: RoundTwo, name_of: NameOf) -> str:
         inline(reply.changed_since_round_1),
         "### Updated Recommendations",
         numbered(reply.updated_recommendations),
-    )
+        *_assumption(reply),
+    ]
+    if supplement:
+        challenge = (supplement.flaw, supplement.missed, supplement.wrong_assumption)
+        parts += ["### Supplementary Challenge", *(inline(each) for each in challenge)]
+    return document(*parts)
 
 
-def synthesis_file(merged: Merge, name_of: NameOf) -> str:
-    """round2/SYNTHESIS.md (A-121): the numbered recommendations are exactly what is voted on (A-123)."""
+def _assumption(reply: RoundTwo | RoundThree) -> tuple[str, ...]:
+    """The heading that dissenters alone have (A-079)."""
+    said = assumption_of(reply)
+    return ("### Unstated Assumption", inline(said)) if said else ()
+
+
+def synthesis_file(merged: Merge, name_of: NameOf, dissents: Sequence[Mapping[str, Any]] = ()) -> str:
+    """round2/SYNTHESIS.md (A-121, A-122): the numbered recommendations are exactly what is voted on (A-123)."""
     parts = [
         "# Round 2 Synthesis",
         "**Orchestrator summary of positions after theory debate.**",
@@ -72,12 +97,59 @@ def synthesis_file(merged: Merge, name_of: NameOf) -> str:
     for each in merged.recommendations:
         parts += [f"### {each.id}: {inline(each.title)}", inline(each.description), support_lines(each, name_of)]
     parts += ["## Key Disagreements Remaining", bullets(merged.key_disagreements)]
+    if dissents:
+        parts.append("## Structured Dissent")
+    for dissent_of in dissents:
+        parts += [
+            f"### {name_of(dissent_of['slug'])} (dissenter)",
+            f"- **Unstated assumption named:** {inline(dissent_of['assumption'])}\n"
+            f"- **Recommendations opposed:** {', '.join(dissent_of['opposed']) or 'none'}",
+        ]
     if merged.unmerged:
         parts += [
             "## Points Merged Into No Recommendation",
             bullets(f"{name_of(point.seat)}: {point.text}" for point in merged.unmerged),
         ]
     return document(*parts)
+
+
+def round_three_file(seat: Seat, reply: RoundThree, merged: Merge, cited: Mapping[str, str]) -> str:
+    """round3/{slug}.md (A-134 to A-136); `cited` resolves evidence ids to path:lines."""
+    titles = {each.id: each.title for each in merged.recommendations}
+
+    def listed(kind: type[Stance]) -> str:
+        lines = [
+            f"{rid}: {titles[rid]} -- {_stance(stance)}{_cited(stance.evidence, cited)}"
+            for rid, stance in reply.stances.items()
+            if isinstance(stance, kind)
+        ]
+        return bullets(lines or ["None."])
+
+    return document(
+        f"## {seat.name} -- Round 3 (Reality Check)",
+        "### Codebase Observations",
+        bullets(f"{each.observation}{_cited([each.evidence], cited)}" for each in reply.observations),
+        "### Recommendations to KEEP (theory confirmed by reality)",
+        listed(Keep),
+        "### Recommendations to MODIFY (theory needs adjustment)",
+        listed(Modify),
+        "### Recommendations to CHALLENGE (evidence against theory)",
+        listed(Dismiss),
+        *_assumption(reply),
+    )
+
+
+def _stance(stance: Stance) -> str:
+    if isinstance(stance, Modify):
+        return f"{stance.reason} -- {stance.modification}"
+    if isinstance(stance, Keep) and stance.retry.strip():
+        return f"{stance.reason} -- recommend retry with {stance.retry}"
+    return stance.reason
+
+
+def _cited(evidence: Sequence[str], cited: Mapping[str, str]) -> str:
+    places = ", ".join(cited[each] for each in dict.fromkeys(evidence))
+    return f" ({places})" if places else ""
 
 
 def support_lines(each: Recommendation, name_of: NameOf) -> str:

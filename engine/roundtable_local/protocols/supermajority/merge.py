@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from roundtable_local.protocols.supermajority.replies import Merged, RoundTwo
+from roundtable_local.protocols.supermajority.replies import Merged, RoundTwo, Supplement
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +56,37 @@ def points_of(round_two: Mapping[str, RoundTwo]) -> dict[str, Statement]:
     }
 
 
-def challenges_of(round_two: Mapping[str, RoundTwo]) -> dict[str, Statement]:
-    """Every challenge issued by its id, `{slug}.C1` and on."""
-    return {
+def supplement_id(slug: str) -> str:
+    """Id of a seat's supplementary challenge."""
+    return f"{slug}.S1"
+
+
+def challenges_of(
+    round_two: Mapping[str, RoundTwo], supplements: Mapping[str, Supplement] | None = None
+) -> dict[str, Statement]:
+    """Every challenge issued by its id, `{slug}.C1` and on; supplementary ones last, as `{slug}.S1` (A-112)."""
+    issued = {
         (key := f"{slug}.C{number}"): Statement(key, slug, each.challenge, each.to)
         for slug, reply in round_two.items()
         for number, each in enumerate(reply.challenges, 1)
     }
+    for slug, reply in (supplements or {}).items():
+        issued[supplement_id(slug)] = Statement(supplement_id(slug), slug, reply.flaw)
+    return issued
 
 
-def merge(written: Sequence[Merged], key_disagreements: Sequence[str], round_two: Mapping[str, RoundTwo]) -> Merge:
+def merge(
+    written: Sequence[Merged],
+    key_disagreements: Sequence[str],
+    round_two: Mapping[str, RoundTwo],
+    supplements: Mapping[str, Supplement] | None = None,
+) -> Merge:
     """Count supporters and opponents of each recommendation.
 
     A point belongs to the first recommendation that names it; a seat with a point in a recommendation and a
     challenge against it is mixed and in neither count.
     """
-    points, challenges = points_of(round_two), challenges_of(round_two)
+    points, challenges = points_of(round_two), challenges_of(round_two, supplements)
     taken: dict[str, str] = {}
     notices: list[str] = []
     recommendations = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
@@ -40,6 +40,11 @@ class SupermajoritySettings(Strict):
     pass_share: Share
     contested_share: Share
     ballot_floor: int = Field(ge=1)
+    orchestration: Literal["sub-agents", "sequential", "agent-team"]
+    dissenters: int = Field(ge=0, le=10)
+    groupthink_share: Share
+    lightning_below: int = Field(ge=0)
+    codebase_tokens: int = Field(ge=200)
     words: int = Field(gt=0)
     recommendations: Recommendations
     high_confidence: float = Field(ge=1, le=3)

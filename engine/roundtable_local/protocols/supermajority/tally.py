@@ -69,12 +69,12 @@ class Tally:
         """R ids with that result, in order; none where there is no quorum."""
         return [rid for rid, count in self.counts.items() if self.quorate and count.result is result]
 
-    @property
-    def verdict(self) -> Verdict:
-        """A-g3: no-decision = none passed; split = some passed and some contested; consensus = some passed, none contested."""
-        if not self.having(Result.PASSED):
-            return Verdict.NO_DECISION
-        return Verdict.SPLIT if self.having(Result.CONTESTED) else Verdict.CONSENSUS
+
+def verdict(passed: int, contested: int) -> Verdict:
+    """A-g3: no-decision = none passed; split = some passed and some contested; consensus = some passed, none contested."""
+    if not passed:
+        return Verdict.NO_DECISION
+    return Verdict.SPLIT if contested else Verdict.CONSENSUS
 
 
 def thresholds(voters: int, settings: SupermajoritySettings) -> Thresholds:
