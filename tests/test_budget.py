@@ -149,9 +149,9 @@ def test_d3_what_the_refusal_asks_for_is_enough() -> None:
     with pytest.raises(WindowError) as caught:
         rehearsed(9000, problem)
     over = int(re.sub(r"\D", "", caught.value.fix))
-    shorter = problem
-    while scripted_codec().count(problem) - scripted_codec().count(shorter) <= over:
-        shorter = shorter.removesuffix(sentence)
+    each = scripted_codec().count(sentence * 2) - scripted_codec().count(sentence)
+    shorter = problem.removesuffix(sentence * (over // each + 1))
+    assert scripted_codec().count(problem) - scripted_codec().count(shorter) > over
     assert max(row.total for row in rehearsed(9000, shorter).rows) <= 9000
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,19 +25,31 @@ BLOCK = 32
 PROSE = {"type": "object", "properties": {"text": {"type": "string", "minLength": 1, "maxLength": 60}}, "required": ["text"], "additionalProperties": False}  # fmt: skip
 
 
-@pytest.fixture(name="debate", scope="module")
-def _debate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A whole debate: the run directory and what was printed on standard error."""
-    out = tmp_path_factory.mktemp("runs")
+def _run(out: Path, *options: str) -> tuple[Path, str]:
+    """A whole debate by the command line: the run directory and what was printed on standard error."""
     command = [sys.executable, "-m", "roundtable_local", "run", str(ROOT / "examples" / "modular-monolith.md")]
-    options = ["--model", "tiny-cpu", "--seed", "1", "--date", "2026-03-01", "--out", str(out)]
+    common = ["--model", "tiny-cpu", "--seed", "1", "--date", "2026-03-01", "--out", str(out)]
     done = subprocess.run(
-        [*command, *options], capture_output=True, text=True, encoding="utf-8", check=False, timeout=900
+        [*command, *common, *options], capture_output=True, text=True, encoding="utf-8", check=False, timeout=1500
     )
     assert done.returncode == 0, done.stderr
     (path,) = out.iterdir()
     assert done.stdout.strip() == str(path / "REPORT.md")
     return path, done.stderr
+
+
+@pytest.fixture(name="debate", scope="module")
+def _debate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    return _run(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(name="brownfield", scope="module")
+def _brownfield(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With personas, dissenters, this repository as the code, and an exchange of challenges."""
+    personas = ["--personas", "empiricist=data-purist,futurist=bold-experimenter"]
+    dissent = ["--dissent", "pragmatist", "--devil-advocate"]
+    code = ["--codebase", str(ROOT), "--set", "codebase_tokens=1000"]
+    return _run(tmp_path_factory.mktemp("brownfield"), *personas, *dissent, *code, "--orchestration", "agent-team")[0]
 
 
 def test_the_tree_is_complete(debate: tuple[Path, str]) -> None:
@@ -49,6 +62,34 @@ def test_the_tree_is_complete(debate: tuple[Path, str]) -> None:
     assert report.count("\n## ") == 8
     assert all(part.split("\n", 1)[1].strip() for part in report.split("\n## ")[1:])
     assert "A model this small proves the machinery, not the argument" in report
+
+
+def test_a_debate_with_every_overlay_on_this_repository_a_122_to_a_168(brownfield: Path) -> None:
+    assert {name: len(list((brownfield / name).iterdir())) for name in ("round1", "round2", "round3", "votes")} == {
+        "round1": 10, "round2": 11, "round3": 10, "votes": 10,
+    }  # fmt: skip
+    synthesis = (brownfield / "round2" / "SYNTHESIS.md").read_text("utf-8")
+    for name in ("Pragmatist", "Devil's Advocate"):
+        assert f"### {name} (dissenter)\n\n- **Unstated assumption named:** " in synthesis
+    for slug in ("pragmatist", "devils-advocate"):
+        for folder in ("round2", "round3"):
+            assert "### Unstated Assumption" in (brownfield / folder / f"{slug}.md").read_text("utf-8")
+    assert "### Unstated Assumption" not in (brownfield / "round2" / "empiricist.md").read_text("utf-8")
+    report = (brownfield / "REPORT.md").read_text("utf-8")
+    assert report.count("**Persona:** ") == 2
+    assert "**Rounds:** 3\n" in report
+    assert "orchestration: agent-team" in (brownfield / "LOG.md").read_text("utf-8")
+    ballots = [json.loads(event["text"]) for event in _events(brownfield, "reply") if event["turn"] == "vote"]
+    assert len(ballots) >= 10
+
+
+def test_every_citation_of_code_exists_a_008(brownfield: Path) -> None:
+    texts = [path.read_text("utf-8").replace("\\_", "_") for path in (brownfield / "round3").iterdir()]
+    cited = {match for text in texts for match in re.findall(r"[( ]([^\s():]+):(\d+)-(\d+)[,)]", text)}
+    assert cited
+    for name, start, end in cited:
+        lines = (ROOT / name).read_text("utf-8").splitlines()
+        assert 1 <= int(start) <= int(end) <= len(lines), name
 
 
 def test_every_vote_is_valid(debate: tuple[Path, str]) -> None:

@@ -175,13 +175,8 @@ def test_importing_every_module_prints_nothing_makes_nothing_and_loads_no_engine
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        ["--help"],
-        ["--version"],
-        ["run", "--help"],
-        ["run", "Should we use microservices or monolith?", "--dry-run", "--backend", "scripted"],
-    ],
-    ids=lambda arguments: " ".join(arguments)[:20],
+    [["--help"], ["run", "Should we use microservices or monolith?", "--dry-run", "--backend", "scripted"]],
+    ids=["help", "dry run"],
 )
 def test_light_commands_load_no_engine_and_leave_nothing_behind(tmp_path: Path, arguments: list[str]) -> None:
     done = python(RUN, tmp_path, *arguments)

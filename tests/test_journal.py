@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roundtable_local.errors import JournalError
@@ -161,6 +161,7 @@ def test_i12_lone_surrogates_leave_a_valid_file_and_are_read_as_they_were_kept(p
     assert reread(path) == kept
 
 
+@settings(max_examples=40)
 @given(st.lists(st.text(), max_size=4))
 def test_any_text_is_read_as_it_was_written(texts: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:

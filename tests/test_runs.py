@@ -250,7 +250,8 @@ def test_metrics_add_up(tmp_path: Path) -> None:
     metrics = json.loads((path / "metrics.json").read_text("utf-8"))
     names = [turn["name"] for turn in metrics["turns"]]
     assert names[:2] == ["round1", "round2"]
-    assert names[-2:] == ["vote", "report"]
+    assert "vote" in names
+    assert names[-1] == "report"
     assert all(turn["calls"] == 1 for turn in metrics["turns"])
     assert metrics["total"]["asks"] == len(events(path, "reply"))
     assert metrics["total"]["prompt_tokens"] == sum(turn["prompt_tokens"] for turn in metrics["turns"])

@@ -308,20 +308,20 @@ def _read(path: Path) -> str | None:
     Raises:
         AftermathError: something else is there.
     """
-    if path.is_symlink():
-        raise AftermathError(f"{path} is a link, which rewriting it would break", "name the file that it leads to")
-    if not path.exists():
-        return None
-    if not path.is_file():
-        raise AftermathError(f"{path} is not a file", "name a Markdown file")
-    if not os.access(path, os.W_OK) or not path.stat().st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
-        raise AftermathError(f"{path} is read-only", "make it writable, or name another file")
     try:
+        if path.is_symlink():
+            raise AftermathError(f"{path} is a link, which rewriting it would break", "name the file that it leads to")
+        if not path.exists():
+            return None
+        if not path.is_file():
+            raise AftermathError(f"{path} is not a file", "name a Markdown file")
+        if not os.access(path, os.W_OK) or not path.stat().st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
+            raise AftermathError(f"{path} is read-only", "make it writable, or name another file")
         return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         raise AftermathError(f"{path} is not UTF-8 text", "save it as UTF-8, or name another file") from error
     except OSError as error:
-        raise AftermathError(f"{path} cannot be read: {error.strerror}", "change its permissions") from error
+        raise AftermathError(f"{path} cannot be read: {error.strerror}", "name another file") from error
 
 
 def _existing(path: Path) -> Path:
@@ -468,7 +468,7 @@ class _Repository:
         self._check_state()
         names = [self._name(path) for path in paths]
         for name, path in zip(names, paths, strict=True):
-            if self.ask("check-ignore", "--quiet", "--", f"./{name}").returncode == 0:
+            if self._ignores(name):
                 raise AftermathError(
                     f"{path} is ignored by .gitignore",
                     f"take the rule out (git check-ignore -v {path} names it), {_LEAVE_OUT}",
@@ -484,8 +484,7 @@ class _Repository:
                 f"take the rules out that name them, {_LEAVE_OUT}",
             )
         listed = [_literal(name) for name in names]
-        options = ("--porcelain", "-z", "--untracked-files=no", "--no-renames")
-        if not new and not self._tell("status", *options, "--", *listed):
+        if not new and not self._tell("status", "--porcelain", "-z", "--untracked-files=no", "--", *listed):
             return None
         head = self._head()
         try:
@@ -511,9 +510,10 @@ class _Repository:
             encoding="utf-8", errors="surrogateescape",
         )  # fmt: skip
 
-    def _tell(self, *arguments: str) -> str:
+    def _tell(self, *arguments: str, fine: int = 0) -> str:
+        """What git says; exit codes up to `fine` are answers, those above it failures."""
         asked = self.ask(*arguments)
-        if asked.returncode:
+        if not 0 <= asked.returncode <= fine:
             raise AftermathError(
                 f"git {arguments[0]} failed in {self.top}: {one_line(asked.stderr)}",
                 f"mend the repository, {_LEAVE_OUT}",
@@ -560,6 +560,9 @@ class _Repository:
                 f"{path} does not lie in the git repository {self.top}", f"name a place inside it, {_LEAVE_OUT}"
             )
         return path.relative_to(self.top).as_posix()
+
+    def _ignores(self, name: str) -> bool:
+        return bool(self._tell("check-ignore", "--", f"./{name}", fine=1))
 
     def _new(self, names: Sequence[str]) -> list[str]:
         """Files that git does not know yet; what begins with a point in a run directory is a lock or a torn write."""

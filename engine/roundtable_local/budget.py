@@ -176,9 +176,13 @@ def _row(case: WorstCase, turn: Turn, budget: Budget) -> Row:
     frame = budget.codec.frame
     context = len(frame.head) + sum(budget.filled(block.render()) for block in turn.context)
     context += case.reserve.get(turn.name, 0)
-    reask = budget.filled(render("reask.j2", reason=FILL * REASON_CHARACTERS).text) + len(frame.tail)
+    reask = render("reask.j2", reason=FILL * REASON_CHARACTERS).text
     brief, reply = max(
-        ((budget.filled(ask.brief.text) + reask, budget.form(ask).max_tokens) for ask in turn.asks), key=sum
+        (
+            (budget.filled(f"{ask.brief.text}\n\n{reask}") + len(frame.tail), budget.form(ask).max_tokens)
+            for ask in turn.asks
+        ),
+        key=sum,
     )
     return Row(case.name, turn.name, len(turn.asks), context, brief, reply)
 

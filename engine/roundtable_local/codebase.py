@@ -206,7 +206,7 @@ def _sources(reading: Reading, settings: CodebaseSettings) -> tuple[Source, ...]
     for file in reading.files:
         path = file.path.lower()
         language = "" if not_code.match_file(path) else by_suffix.get(Path(path).suffix, "")
-        defined = definitions(file.lines, language == "Python", settings.passages) if language else ()
+        defined = definitions(file.lines, settings.passages.definition) if language else ()
         spans = () if prose.match_file(path) else cut(file.lines, defined, settings.passages)
         public = [each for each in defined if not each.name.split()[-1].startswith("_")]
         names = tuple(each.name for each in public if each.top) or tuple(each.name for each in public)

@@ -81,10 +81,10 @@ def read_files(folder: Path, settings: FileSettings, exclude: Collection[Path] =
         UsageError: there is no such folder.
         ConfigError: it cannot be read.
     """
-    if not folder.is_dir():
-        what = "is not a folder" if folder.exists() else "does not exist"
-        raise UsageError(f"{folder} {what}", "name the folder that holds the project's code")
     try:
+        if not folder.is_dir():
+            what = "is not a folder" if folder.exists() else "does not exist"
+            raise UsageError(f"{folder} {what}", "name the folder that holds the project's code")
         os.scandir(folder).close()
     except OSError as error:
         raise ConfigError(f"{folder} cannot be read: {error.strerror}", "check the folder's permissions") from error
@@ -129,13 +129,16 @@ class _Rule(NamedTuple):
 
     def says(self, path: str) -> bool | None:
         """Whether to ignore the path, which ends with "/" for a folder; None where the line says nothing."""
-        parent, _, name = path.rstrip("/").rpartition("/")
-        name += "/" * path.endswith("/")
-        if "/" not in self.line.removeprefix("**/"):
-            matches = self.pattern.match_file(name)
+        mark = "/" * self.line.endswith("/")
+        if mark and not path.endswith("/"):
+            return None
+        plain = path.rstrip("/")
+        parent, _, name = plain.rpartition("/")
+        if "/" not in self.line.removeprefix("**/").rstrip("/"):
+            matches = self.pattern.match_file(name + mark)
         else:
-            matches = self.pattern.match_file(path)
-            if parent and "**" not in self.line and self.pattern.match_file(parent + "/"):
+            matches = self.pattern.match_file(plain + mark)
+            if parent and "**" not in self.line and self.pattern.match_file(parent + mark):
                 matches = None
         return self.pattern.include if matches else None
 
@@ -145,11 +148,11 @@ def _rules(lines: Iterable[str]) -> tuple[_Rule, ...]:
     rules = []
     for line in lines:
         try:
-            pattern = GitIgnoreSpecPattern(line)
+            pattern = GitIgnoreSpecPattern(line + "*/" if line.endswith("/**/") else line)  # folders inside, not it
         except GitIgnorePatternError:  # matches nothing for git either
             continue
         if pattern.include is not None:
-            rules.append(_Rule(pattern, line.removeprefix("!").rstrip().rstrip("/")))
+            rules.append(_Rule(pattern, line.removeprefix("!").rstrip()))
     return tuple(reversed(rules))
 
 
@@ -164,13 +167,15 @@ class _Walk:
     ignored: int = 0
     _bytes: int = 0
 
+    def __post_init__(self) -> None:
+        self._always = _rules(self.settings.ignored)
+        self._secrets = GitIgnoreSpec.from_lines(map(str.lower, self.settings.secret_names))
+
     def skip(self, path: str, reason: str) -> None:
         self.skipped.append(Skipped(path if path.isprintable() else repr(path)[1:-1], reason))
 
     def paths(self) -> Iterator[str]:
         """Relative paths of what is neither ignored, a link, nor named like a secret."""
-        self._always = _rules(self.settings.ignored)
-        self._secrets = GitIgnoreSpec.from_lines(map(str.lower, self.settings.secret_names))
         inherited: dict[str, tuple[tuple[str, tuple[_Rule, ...]], ...]] = {}  # by folder; the deepest rules first
         seen = 0
         for here, folders, names in os.walk(self.root, onerror=self._unreadable):

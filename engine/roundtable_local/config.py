@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import platformdirs
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from roundtable_local.errors import ConfigError, ModelError, RoundtableError, UsageError
 from roundtable_local.settings import EngineSettings, ModelProfile
 from roundtable_local.shipped import names, shipped
+from roundtable_local.yamlfiles import NotYamlError, parse_yaml
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
@@ -32,13 +32,13 @@ def read_yaml(path: Path) -> dict[str, Any]:
         ConfigError: unreadable, not YAML, or not a mapping.
     """
     try:
-        data = yaml.safe_load(path.read_text("utf-8-sig"))
+        data = parse_yaml(path.read_text("utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}", "check the path and its permissions") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 (byte {error.start})", "save it as UTF-8") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is not valid YAML: {_one_line(error)}", "mend the line it names") from error
+    except NotYamlError as error:
+        raise ConfigError(f"{path} is not valid YAML: {error}", "mend the line it names") from error
     if data is None:
         return {}
     if not isinstance(data, dict):
@@ -98,7 +98,9 @@ def model_profile(argument: str, overrides: Mapping[str, Any]) -> ModelProfile:
         ConfigError: a profile file has unknown keys or wrong values.
     """
     folder = shipped("configs") / "models"
-    path = Path(argument).expanduser()
+    path = _path(argument)
+    if path is None:
+        raise _unknown_model(argument)
     if path.is_dir():
         source = folder / "default.yaml"
         data = read_yaml(source) | {"path": str(path.resolve())}
@@ -113,6 +115,16 @@ def model_profile(argument: str, overrides: Mapping[str, Any]) -> ModelProfile:
     if overrides:
         profile = validate(ModelProfile, merge(data, overrides), "--set", UsageError)
     return profile.model_copy(update={"path": str(_model_folder(profile.path, source.parent))})
+
+
+def _path(argument: str) -> Path | None:
+    """The argument as a path; None where no file system could have it (too long, NUL, unknown home)."""
+    try:
+        path = Path(argument).expanduser()
+        path.exists()
+    except (OSError, ValueError, RuntimeError):
+        return None
+    return path
 
 
 def _unknown_model(argument: str) -> RoundtableError:
@@ -150,20 +162,25 @@ def parse_set(assignments: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any
         if not equals or not all(key.split(".")):
             raise UsageError(f"--set {assignment!r} is not KEY=VALUE", "for example --set recommendations.most=5")
         try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError as error:
+            value = parse_yaml(text)
+        except NotYamlError as error:
             raise UsageError(
                 f"--set {key}: {text!r} is not a YAML value", "put strings with : or # in quotes"
             ) from error
         target, dotted = (model, key.removeprefix(MODEL_PREFIX)) if key.startswith(MODEL_PREFIX) else (protocol, key)
         *parents, leaf = dotted.split(".")
         for parent in parents:
-            child = target.setdefault(parent, {})
-            if not isinstance(child, dict):
-                raise UsageError(f"--set {key}: {parent} already has a value", "set either the whole or its parts")
-            target = child
+            target = target.setdefault(parent, {})
+            if not isinstance(target, dict):
+                raise _whole_and_parts(key)
+        if leaf in target and (isinstance(value, dict) or isinstance(target[leaf], dict)):
+            raise _whole_and_parts(key)
         target[leaf] = value
     return protocol, model
+
+
+def _whole_and_parts(key: str) -> UsageError:
+    return UsageError(f"--set {key} is given as a whole and in parts", "set either the whole or its parts")
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -204,7 +221,3 @@ def _keys_at(kind: type[BaseModel], path: Sequence[int | str]) -> list[str]:
             return []
         kind = field.annotation
     return list(kind.model_fields)
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())

@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from roundtable_local.errors import DecisionError, UsageError
 from roundtable_local.settings import SlugSettings
+from roundtable_local.yamlfiles import NotYamlError, parse_yaml
 
 TEXT_SUFFIXES = frozenset({".md", ".markdown", ".txt", ".text", ".rst", ".adoc", ".org", ".yaml", ".yml", ".json"})
 QUESTION = "question"
@@ -26,7 +25,9 @@ _ENTRY = {
     "dissent": re.compile(r"^[ \t]*-[ \t]+([\w-]+)[ \t]*$"),
 }
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)(?:[ \t]+#+)?[ \t]*$")
-_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)(?:^|\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$")
+_RULE = re.compile(r"^ {0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*$")
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,8 @@ def read_decision(argument: str, slugs: SlugSettings) -> Decision:
         UsageError: the argument is neither.
         DecisionError: the file is empty, binary, not UTF-8, or its front matter is broken.
     """
+    if not argument.strip():
+        raise UsageError("the decision is empty", 'name a file or ask a question in quotes: "Should we ...?"')
     path = Path(argument)
     try:
         exists = path.exists()
@@ -72,8 +75,6 @@ def read_decision(argument: str, slugs: SlugSettings) -> Decision:
         exists = False
     if exists:
         return parse_decision(_read_file(path), str(path), slugs)
-    if not argument.strip():
-        raise UsageError("the decision is empty", 'name a file or ask a question in quotes: "Should we ...?"')
     if re.search(r"\s", argument.strip()) and path.suffix.lower() not in TEXT_SUFFIXES:
         return parse_decision(argument, QUESTION, slugs)
     raise UsageError(f"there is no file {argument!r}", "check the path, or put a question in quotes")
@@ -104,15 +105,32 @@ def slugify(topic: str, settings: SlugSettings) -> str:
     were cut a short hash tells apart topics that begin alike. An empty slug becomes "decision-" and a hash.
     """
     digest = hashlib.sha256(topic.encode("utf-8", "surrogatepass")).hexdigest()
-    words = re.findall(r"[^\W_]+", _unapostrophe(unicodedata.normalize("NFC", topic).lower()))
+    words = _words(topic)
     words = [settings.replace.get(word, word) for word in words]
     kept = words[next((i for i, word in enumerate(words) if word not in settings.stopwords), 0) :]
     slug = "-".join(kept)[: settings.max_characters].rstrip("-")
     if len(slug.encode()) > settings.max_bytes:
         suffix = f"-{digest[: settings.hash_characters]}"
-        room = settings.max_bytes - len(suffix)
-        slug = slug.encode()[:room].decode("utf-8", "ignore").rstrip("-") + suffix
+        head = slug[: settings.max_characters - len(suffix)].encode()[: settings.max_bytes - len(suffix)]
+        slug = head.decode("utf-8", "ignore").rstrip("-") + suffix
     return slug or f"decision-{digest[:8]}"
+
+
+def _words(topic: str) -> list[str]:
+    """Lower-case words of letters and digits; marks that belong to a letter stay with it."""
+    plain = unicodedata.normalize("NFC", topic)
+    plain = _unapostrophe(unicodedata.normalize("NFC", "".join(_lower(character) for character in plain)))
+    word_like = "".join(character if unicodedata.category(character)[0] in "LNM" else " " for character in plain)
+    return [word for word in (_without_leading_marks(each) for each in word_like.split()) if word]
+
+
+def _without_leading_marks(word: str) -> str:
+    return "".join(dropwhile(lambda character: unicodedata.category(character)[0] == "M", word))
+
+
+def _lower(character: str) -> str:
+    """Lower case in one step; the dotted capital I becomes a plain i, not an i with a loose dot."""
+    return character.lower().replace("i\u0307", "i")
 
 
 def _unapostrophe(text: str) -> str:
@@ -134,14 +152,20 @@ def _read_file(path: Path) -> str:
     if (nul := data.find(b"\0")) >= 0:
         raise DecisionError(f"{path} is not text: NUL at byte {nul}", "name a text file, " + fix_encoding)
     try:
-        return data.decode("utf-8-sig")
+        return data.decode("utf-8")  # a byte order mark is taken off later, so that positions are those of the file
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise DecisionError(f"{path} is not UTF-8: byte {error.start}, line {line}", fix_encoding) from error
 
 
 def _plain(text: str) -> str:
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    return _whole(text)
+
+
+def _whole(text: str) -> str:
+    """Lone surrogates, from undecodable bytes of a command line or YAML escapes, replaced: no file can hold them."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _split_front_matter(text: str, source: str) -> tuple[dict[str, Any], str, list[str]]:
@@ -149,12 +173,10 @@ def _split_front_matter(text: str, source: str) -> tuple[dict[str, Any], str, li
     if match is None:
         return {}, text, []
     try:
-        front = yaml.safe_load(match[1])
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 2}" if mark else ""
-        problem = getattr(error, "problem", None) or "not YAML"
-        message = f"the front matter of {source} is not valid YAML{where}: {problem}"
+        front = parse_yaml(match[1])
+    except NotYamlError as error:
+        where = f" at line {error.line + 1}" if error.line else ""
+        message = f"the front matter of {source} is not valid YAML{where}: {error.problem}"
         raise DecisionError(message, "mend it, or remove the --- lines") from error
     if front is None:
         return {}, text[match.end() :], []
@@ -168,11 +190,11 @@ def _take_blocks(body: str) -> tuple[dict[str, Any], str]:
     personas: dict[str, str] = {}
     dissent: list[str] = []
     kept: list[str] = []
-    lines, fenced, at = body.split("\n"), False, 0
+    marked, at = list(_with_fences(body.split("\n"))), 0
+    lines = [line for line, _ in marked]
     while at < len(lines):
-        line = lines[at]
+        line, fenced = marked[at]
         at += 1
-        fenced ^= line.lstrip().startswith(("```", "~~~"))
         opening = None if fenced else _BLOCK.match(line)
         entries = list(takewhile(bool, (_ENTRY[opening[1]].match(each) for each in lines[at:]))) if opening else []
         if not opening or not entries:  # without entries below it is prose
@@ -190,10 +212,25 @@ def _take_blocks(body: str) -> tuple[dict[str, Any], str]:
 def _topic(front: Mapping[str, Any], body: str) -> str:
     for key in ("topic", "title"):
         if isinstance(front.get(key), str) and front[key].strip():
-            return " ".join(front[key].split())
-    fenced = False
-    for line in body.splitlines():
-        fenced ^= line.lstrip().startswith(("```", "~~~"))
+            return _whole(" ".join(front[key].split()))
+    for line, fenced in _with_fences(body.split("\n")):
         if not fenced and (heading := _HEADING.match(line)):
             return " ".join(heading[1].split())
-    return " ".join(next(line for line in body.splitlines() if line.strip()).split())
+    lines = [line for line in body.splitlines() if line.strip()]
+    return " ".join(next((line for line in lines if not _RULE.match(line)), lines[0]).split())
+
+
+def _with_fences(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """Each line with whether it belongs to a code block; a fence ends with its own character, as often, and nothing after."""
+    fence = ""
+    for line in lines:
+        if fence:
+            closing = _FENCE.match(line)
+            yield line, True
+            if closing and closing[1].startswith(fence) and not closing[2].strip():
+                fence = ""
+        else:
+            opening = _FENCE.match(line)
+            if opening and not (opening[1][0] == "`" and "`" in opening[2]):
+                fence = opening[1]
+            yield line, bool(fence)

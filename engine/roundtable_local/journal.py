@@ -24,6 +24,9 @@ from typing import Any
 from roundtable_local.errors import JournalError, OutputError
 from roundtable_local.schema import canonical
 
+_REQUIRED = {"start": {"event"}, "reply": {"event", "turn", "ask", "attempt"}, "answer": {"event", "name", "value"}}
+"""Keys without which an event cannot be read back."""
+
 NAME = "journal.jsonl"
 Event = dict[str, Any]
 
@@ -57,8 +60,10 @@ class Journal:
             OutputError: the disk is full or gone.
         """
         entry: Event = {"event": event, "at": datetime.now(UTC).isoformat(timespec="milliseconds"), **fields}
+        line = canonical(entry).encode("utf-8", "replace")
+        entry = json.loads(line)  # go on with what a resumed run will read
         try:
-            self._file.write(canonical(entry).encode("utf-8", "replace") + b"\n")
+            self._file.write(line + b"\n")
             self._file.flush()
             os.fsync(self._file.fileno())
         except OSError as error:
@@ -110,9 +115,9 @@ def _read(path: Path) -> Iterator[tuple[Event, int]]:
     for number, line in enumerate(lines, 1):
         try:
             event = json.loads(line)
-            if not isinstance(event, dict) or "event" not in event:
+            if not isinstance(event, dict) or not _REQUIRED.get(str(event.get("event")), _REQUIRED["start"]) <= event.keys():
                 raise ValueError("not an event")
-        except ValueError as error:
+        except (ValueError, RecursionError, TypeError) as error:
             if number == len(lines) and not torn:
                 return
             raise JournalError(

@@ -14,6 +14,7 @@ from roundtable_local.errors import ModelError
 
 _WINDOW_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 _WEIGHTS = "*.safetensors"
+_HEADER_MOST = 100_000_000  # the format's own limit
 _HASHED_WHOLE = (
     64 * 2**20
 )  # larger files (weights) are told apart by size and their first part: hashing 100 GB takes minutes
@@ -47,6 +48,10 @@ def read_model(path: Path, *, weights: bool) -> ModelFolder:
         ModelError: folder, config.json or weights are missing or damaged.
     """
     if not path.is_dir():
+        if path.exists():
+            raise ModelError(
+                f"{path} is a file, not a model's folder", "name the folder that holds config.json and weights"
+            )
         fix = "copy the model there, or name another with --model; `make demo` fetches the tiny one"
         raise ModelError(f"the model folder {path} does not exist", fix)
     config_path = path / "config.json"
@@ -54,7 +59,9 @@ def read_model(path: Path, *, weights: bool) -> ModelFolder:
     if config_path.is_file():
         try:
             config = json.loads(config_path.read_text("utf-8"))
-        except ValueError as error:
+            if not isinstance(config, dict):
+                raise ValueError("not a JSON object")
+        except (OSError, ValueError, RecursionError) as error:
             raise ModelError(f"{config_path} is not valid JSON: {error}", "copy the model's folder again") from error
     elif weights:
         raise ModelError(f"{path} has no config.json", "name the folder of a model in Hugging Face format")
@@ -75,8 +82,13 @@ def _header(shard: Path) -> dict[str, Any]:
     try:
         with shard.open("rb") as file:
             (length,) = struct.unpack("<Q", file.read(8))
+            if length > min(_HEADER_MOST, shard.stat().st_size):
+                raise ValueError("its header is longer than the file")
             header: dict[str, Any] = json.loads(file.read(length))
-    except (OSError, ValueError, struct.error, MemoryError, OverflowError) as error:
+        for name, tensor in header.items():
+            if name != "__metadata__" and not all(isinstance(size, int) and size >= 0 for size in tensor["shape"]):
+                raise ValueError(f"{name} has no shape")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error) as error:
         raise ModelError(f"{shard} is not a readable safetensors file", "copy the model's folder again") from error
     return header
 

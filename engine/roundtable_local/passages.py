@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import sqlite3
-import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -85,30 +83,16 @@ def passages_text(passages: Sequence[Passage]) -> str:
     return "\n\n".join(f"[{passage.id}] {passage.citation}\n{passage.text}" for passage in passages)
 
 
-def definitions(lines: Sequence[str], python: bool, settings: PassageSettings) -> tuple[Definition, ...]:
-    """The definitions in a file of code; Python is parsed, other languages and broken Python go by a pattern."""
+def definitions(lines: Sequence[str], pattern: re.Pattern[str]) -> tuple[Definition, ...]:
+    """The definitions in a file of code, by one pattern for all languages.
+
+    For borders and an outline it finds what a parser would, at a fraction of the time, and no file can break it.
+    """
     text = "\n".join(lines)
-    if python and (found := _python_definitions(text)) is not None:
-        return found
     made, line, at = [], 1, 0
-    for match in settings.definition.finditer(text):
+    for match in pattern.finditer(text):
         line, at = line + text.count("\n", at, match.start()), match.start()
         made.append(Definition(line, not match["indent"], " ".join(match["name"].split())))
-    return tuple(made)
-
-
-def _python_definitions(text: str) -> tuple[Definition, ...] | None:
-    try:
-        with warnings.catch_warnings(action="ignore"):  # what the code's author is warned of is not our user's matter
-            tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    made: list[Definition] = []
-    for node in tree.body:
-        for each in [node, *(node.body if isinstance(node, ast.ClassDef) else ())]:
-            if isinstance(each, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                word = "class" if isinstance(each, ast.ClassDef) else "def"
-                made.append(Definition(each.lineno, each is node, f"{word} {each.name}"))
     return tuple(made)
 
 

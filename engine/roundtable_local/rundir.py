@@ -46,8 +46,17 @@ class RunDirectory:
         self._lock.release()
 
     def folder(self, name: str) -> None:
-        """Make an empty folder."""
-        self._inside(name).mkdir(parents=True, exist_ok=True)
+        """Make an empty folder.
+
+        Raises:
+            OutputError: it cannot be made, or a link stands in its place.
+        """
+        target = self._inside(name)
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"{target} cannot be made: {error.strerror}", _FIX) from error
+        self._refuse_links(target)
 
     def write(self, name: str, text: str) -> None:
         """Write a whole file: temporary file, fsync, rename; nothing happens where the same bytes are there.
@@ -58,7 +67,7 @@ class RunDirectory:
         target = self._inside(name)
         data = text.encode("utf-8", "replace")
         try:
-            if target.is_file() and target.read_bytes() == data:
+            if target.is_file() and not target.is_symlink() and target.read_bytes() == data:
                 return
             target.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(target, data)
@@ -70,13 +79,15 @@ class RunDirectory:
         if not parts or name.startswith("/") or ".." in parts:
             raise ValueError(f"{name!r} is not a path inside the run directory")
         target = self.path.joinpath(*parts)
-        if (
-            self.path != target.parent
-            and target.parent.exists()
-            and not target.parent.resolve().is_relative_to(self.path)
-        ):
-            raise OutputError(f"{target.parent} is a link that leads out of the run directory", "remove the link")
+        self._refuse_links(target.parent)
         return target
+
+    def _refuse_links(self, folder: Path) -> None:
+        """A link in the run directory may lead anywhere: nothing is written through one."""
+        while folder != self.path:
+            if os.path.islink(folder):  # noqa: PTH114 - unlike Path's, false for a name no file system can have
+                raise OutputError(f"{folder} is a link that leads out of the run directory", "remove the link")
+            folder = folder.parent
 
 
 def write_atomically(target: Path, data: bytes) -> None:
@@ -106,8 +117,11 @@ def check_root(root: Path) -> None:
         OutputError: it is a file, or its nearest existing parent is not writable.
     """
     existing = root
-    while not existing.exists() and existing != existing.parent:
-        existing = existing.parent
+    try:
+        while not existing.exists() and existing != existing.parent:
+            existing = existing.parent
+    except OSError as error:
+        raise OutputError(f"--out {root}: {error.strerror}", "name a folder") from error
     if not existing.is_dir():
         raise OutputError(f"--out {root}: {existing} is not a folder", "name a folder")
     try:  # permission bits do not tell of read-only and virtual file systems: try it
@@ -130,10 +144,13 @@ def make_run_directory(root: Path, slug: str, date: str) -> Path:
     """
     name = f"{slug}-{date.replace('-', '')}"
     number = 1
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{root} cannot be made: {error.strerror}", _FIX) from error
     while True:
         path = root / (name if number == 1 else f"{name}-{number}")
         try:
-            root.mkdir(parents=True, exist_ok=True)
             path.mkdir()
         except FileExistsError:
             number += 1

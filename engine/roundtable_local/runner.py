@@ -7,7 +7,9 @@ the backend where they are missing.
 from __future__ import annotations
 
 import hashlib
+import sys
 import time
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,8 +88,11 @@ def seed_of(run_seed: int, decision_sha256: str, turn: str, ask: str, attempt: i
 
 
 def prompt_hash(ids: Sequence[int]) -> str:
-    """sha256 of a prompt's token ids."""
-    return hashlib.sha256(" ".join(map(str, ids)).encode()).hexdigest()
+    """sha256 of a prompt's token ids, each as four bytes, little-endian."""
+    words = array("I", ids)
+    if sys.byteorder == "big":
+        words.byteswap()
+    return hashlib.sha256(words.tobytes()).hexdigest()
 
 
 @dataclass

@@ -121,33 +121,43 @@ def largest(schema: Schema, prefer: Mapping[str, str], size: Callable[[str], int
         size: length of a choice in tokens.
         empty: dotted paths of lists to leave as short as they may be.
     """
+    wanted = {tuple(dotted.split(".")): value for dotted, value in prefer.items()}
+    short = [tuple(dotted.split(".")) for dotted in empty]
+
+    @cache
+    def longest(choices: tuple[str, ...]) -> str:
+        return max(choices, key=lambda value: size(str(value)), default="")
 
     def walk(node: Schema, path: tuple[str, ...]) -> Any:
         if "anyOf" in node:
             values = [walk(branch, path) for branch in node["anyOf"]]
-            wanted = {dotted: value for dotted, value in prefer.items() if dotted.startswith(".".join(path))}
             matching = [value for value in values if _holds(value, path, wanted)] or values
             return max(matching, key=lambda value: len(json.dumps(value, ensure_ascii=False)))
         if "enum" in node:
-            choice = prefer.get(".".join(path))
-            return (
-                choice if choice in node["enum"] else max(node["enum"], key=lambda value: size(str(value)), default="")
-            )
+            choice = next((value for pattern, value in wanted.items() if _matches(pattern, path)), None)
+            return choice if choice in node["enum"] else longest(tuple(node["enum"]))
         if node["type"] == "object":
             return {key: walk(value, (*path, key)) for key, value in node["properties"].items()}
         if node["type"] == "array":
-            return [
-                walk(node["items"], (*path, "*"))
-                for _ in range(node["minItems" if ".".join(path) in empty else "maxItems"])
-            ]
+            bound = "minItems" if any(_matches(pattern, path) for pattern in short) else "maxItems"
+            return [walk(node["items"], (*path, "*")) for _ in range(node[bound])]
         return FILL * int(node["maxLength"])
 
     return walk(schema, ())
 
 
-def _holds(value: Any, path: tuple[str, ...], wanted: Mapping[str, str]) -> bool:
-    prefix = ".".join(path)
-    return all(value.get(dotted.removeprefix(f"{prefix}."), choice) == choice for dotted, choice in wanted.items())
+def _matches(pattern: tuple[str, ...], path: tuple[str, ...]) -> bool:
+    """Whether a dotted pattern names the path; `*` stands for any item or key."""
+    return len(pattern) == len(path) and all(one in {"*", other} for one, other in zip(pattern, path, strict=True))
+
+
+def _holds(value: Any, path: tuple[str, ...], wanted: Mapping[tuple[str, ...], str]) -> bool:
+    """Whether a branch of a union has the wanted choices among its own fields."""
+    return all(
+        value.get(pattern[-1], choice) == choice
+        for pattern, choice in wanted.items()
+        if len(pattern) == len(path) + 1 and _matches(pattern[:-1], path)
+    )
 
 
 def canonical(value: Any) -> str:
@@ -163,7 +173,7 @@ def parse(kind: type[BaseModel], schema: Schema, text: str) -> BaseModel:
     """
     try:
         value = json.loads(text, object_pairs_hook=_no_repeats, parse_constant=_no_constant)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidReply(f"not valid JSON: {error}") from error
     problem = next(iter(jsonschema.Draft202012Validator(schema).iter_errors(value)), None)
     if problem is not None:

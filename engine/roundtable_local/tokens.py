@@ -9,7 +9,7 @@ never text. Needs only the `tokenizers` library and the model folder's tokenizer
 
 from __future__ import annotations
 
-import copy
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -61,21 +61,25 @@ class Codec:
         self.encode = lru_cache(maxsize=4096)(self._encode)
 
     def _encode(self, text: str) -> tuple[int, ...]:
-        """Ids of untrusted text: no control token can come out, whatever the text spells."""
+        """Ids of untrusted text: no control token can come out, whatever the text spells.
+
+        Raises:
+            ModelError: a single character is a control token of this model.
+        """
         encoding = self._inert.encode(text, add_special_tokens=False)
-        ids = encoding.ids
-        if self.control_ids.isdisjoint(ids):
-            return tuple(ids)
-        # The vocabulary itself spells a control token as an ordinary piece: cut the text inside it.
-        at = next(i for i, token in enumerate(ids) if token in self.control_ids)
-        start, end = encoding.offsets[at]
-        cut = (start + end + 1) // 2
-        if end - start < 2:
-            raise ModelError(
-                f"the tokenizer turns the plain character {text[start:end]!r} into a control token",
-                "remove that character from the text, or use another model",
-            )
-        return self._encode(text[:cut]) + self._encode(text[cut:])
+        if self.control_ids.isdisjoint(encoding.ids):
+            return tuple(encoding.ids)
+        # The vocabulary itself spells control tokens as ordinary pieces: cut the text inside each, until none is left.
+        ids: list[int] = []
+        waiting = [text]
+        while waiting:
+            part = waiting.pop()
+            encoding = self._inert.encode(part, add_special_tokens=False)
+            if self.control_ids.isdisjoint(encoding.ids):
+                ids += encoding.ids
+            else:
+                waiting += reversed(_cut(part, encoding, self.control_ids))
+        return tuple(ids)
 
     def count(self, text: str) -> int:
         """Number of tokens of untrusted text."""
@@ -107,11 +111,11 @@ class Codec:
         try:
             text = self._render(template, [{"role": "system", "content": system}, {"role": "user", "content": _SLOT}])
             folded = system.strip() not in text
-        except jinja2.TemplateError:
+        except Exception:  # a template may fail in any way where it does not expect a system message
             folded = True
         try:
             text = self._render(template, plain) if folded else text
-        except jinja2.TemplateError as error:
+        except Exception as error:
             raise ModelError(
                 f"the chat template of {folder} fails: {error}", "use a template that takes one user message"
             ) from error
@@ -141,6 +145,20 @@ class Codec:
         return template.render(messages=messages, add_generation_prompt=True, **{k: v for k, v in special.items() if v})
 
 
+def _cut(text: str, encoding: Any, control_ids: frozenset[int]) -> list[str]:
+    """The text, cut in the middle of every piece that is a control token."""
+    cuts = [0]
+    for token, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):
+        if token in control_ids:
+            if end - start < 2:
+                raise ModelError(
+                    f"the tokenizer turns the plain character {text[start:end]!r} into a control token",
+                    "remove that character from the text, or use another model",
+                )
+            cuts.append((start + end + 1) // 2)
+    return [text[start:end] for start, end in itertools.pairwise([*cuts, len(text)]) if start < end]
+
+
 def _json(path: Path, *, optional: bool = False) -> dict[str, Any]:
     if optional and not path.exists():
         return {}
@@ -160,24 +178,26 @@ def _tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer, frozenset[int]]:
         fix = "copy tokenizer.json into it, or save the tokenizer again with transformers' save_pretrained"
         raise ModelError(f"{folder} has no tokenizer.json", fix)
     data = _json(path)
-    inert = copy.deepcopy(data)
-    for token in inert.get("added_tokens", []):
-        token["special"] = True  # only special tokens can be switched off
     try:
-        live_tokenizer, inert_tokenizer = (Tokenizer.from_str(json.dumps(each)) for each in (data, inert))
+        added = list(data.get("added_tokens") or [])
+        # Only special tokens can be switched off. Mere white space that some models list there is text like any other.
+        inert = data | {"added_tokens": [token | {"special": bool(token["content"].strip())} for token in added]}
+        control = frozenset(token["id"] for token in added if token["content"].strip())
+        live_tokenizer = Tokenizer.from_str(path.read_text("utf-8"))
+        inert_tokenizer = Tokenizer.from_str(json.dumps(inert))
     except Exception as error:  # the library raises bare Exception
         raise ModelError(f"{path} is not a usable tokenizer: {error}", "copy the model's folder again") from error
     inert_tokenizer.encode_special_tokens = True
     for tokenizer in (live_tokenizer, inert_tokenizer):
         tokenizer.no_truncation()
         tokenizer.no_padding()
-    return live_tokenizer, inert_tokenizer, frozenset(token["id"] for token in data.get("added_tokens", []))
+    return live_tokenizer, inert_tokenizer, control
 
 
 def _chat_template(folder: Path, config: Mapping[str, Any]) -> jinja2.Template:
     source = config.get("chat_template")
     if (folder / "chat_template.jinja").is_file():
-        source = (folder / "chat_template.jinja").read_text("utf-8")
+        source = _text(folder / "chat_template.jinja")
     elif (folder / "chat_template.json").is_file():
         source = _json(folder / "chat_template.json").get("chat_template")
     if isinstance(source, list):  # several named templates: transformers takes the one called default
@@ -194,6 +214,13 @@ def _chat_template(folder: Path, config: Mapping[str, Any]) -> jinja2.Template:
         return environment.from_string(source)
     except jinja2.TemplateError as error:
         raise ModelError(f"the chat template of {folder} is not valid Jinja: {error}", "copy it again") from error
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(f"{path} cannot be read: {error}", "copy the model's folder again") from error
 
 
 def _refuse(message: str) -> str:

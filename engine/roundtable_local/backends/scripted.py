@@ -13,11 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from roundtable_local.backends.base import Generation, OnDone, Request, Stop
 from roundtable_local.errors import BackendError, ConfigError
 from roundtable_local.schema import Schema, canonical
+from roundtable_local.yamlfiles import NotYamlError, parse_yaml
 
 _WORDS = Path(__file__).parent / "scripted_model" / "words.txt"
 _MOST_IDS = 3
@@ -46,8 +45,8 @@ class ScriptedBackend:
             ConfigError: the file cannot be read or is not a mapping.
         """
         try:
-            script = yaml.safe_load(path.read_text("utf-8-sig"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            script = parse_yaml(path.read_text("utf-8-sig"))
+        except (OSError, UnicodeDecodeError, NotYamlError) as error:
             raise ConfigError(f"{path} cannot be read as a script of replies: {error}", "write YAML or JSON") from error
         if not isinstance(script, dict):
             raise ConfigError(f"{path} is not a mapping of replies", 'write "turn/ask: reply" per entry')
@@ -80,7 +79,7 @@ class ScriptedBackend:
                 )
             return _generation(canonical(self._draw(json.loads(request.schema), random.Random(request.seed))), "stop")
         if isinstance(scripted, Mapping) and "finish_reason" in scripted:
-            return _generation(str(scripted["text"]), scripted["finish_reason"])
+            return _generation(str(scripted.get("text", "")), scripted["finish_reason"])
         return _generation(scripted if isinstance(scripted, str) else canonical(scripted), "stop")
 
     def _draw(self, schema: Schema, dice: random.Random) -> Any:

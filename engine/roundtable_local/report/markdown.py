@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-_INLINE = re.compile(r"[\\`*<\[\]|~]|(?<!\w)_|_(?!\w)|&(?=#?\w+;)|\](?=\()")
+_INLINE = re.compile(r"[\\`*<\[\]|~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)|(?:(?<=\s)|^)#(?=#*$)")
 _LINE_START = re.compile(r"^(?:(#{1,6})(?=\s|$)|([-+>=])|(\d+)([.)])(?=\s|$))")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
@@ -20,7 +20,8 @@ def one_line(text: str) -> str:
 
 def inline(text: str) -> str:
     """One line of prose: whatever would be Markdown or HTML is escaped."""
-    escaped = _INLINE.sub(lambda match: "\\" + match[0], one_line(text))
+    line = one_line(text)
+    escaped = _INLINE.sub(lambda match: "\\" + match[0], line)
     return _LINE_START.sub(_escape_start, escaped)
 
 
