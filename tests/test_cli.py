@@ -113,7 +113,7 @@ def write(path: Path, data: bytes) -> str:
 def bad_inputs(tmp_path: Path) -> dict[str, tuple[list[str], int, str]]:
     """Per fault: arguments, exit code, and what the message names."""
     scripted = ["--backend", "scripted"]
-    large = write(tmp_path / "large.md", b"# Large?\n\n" + b"A sentence of the decision. " * 6000)
+    large = write(tmp_path / "large.md", b"# Large?\n\n" + b"A sentence of the decision. " * 12000)
     return {
         "missing file": ([str(tmp_path / "missing.md"), *scripted], 2, "missing.md"),
         "one word": (["microservices", *scripted], 2, "no file"),
@@ -140,7 +140,7 @@ def bad_inputs(tmp_path: Path) -> dict[str, tuple[list[str], int, str]]:
         "no weights": ([DECISION, "--model", str(SCRIPTED_MODEL)], 1, "config.json"),
         "no tokenizer": ([DECISION, "--model", str(model(tmp_path / "m1", "tokenizer.json"))], 1, "no tokenizer.json"),
         "no chat template": ([DECISION, "--model", str(model(tmp_path / "m2", "chat_template.jinja"))], 1, "no chat template"),
-        "larger than the window": ([large, *scripted], 1, "does not fit the model's window of 32,768 tokens"),
+        "larger than the window": ([large, *scripted], 1, "does not fit the model's window of 65,536 tokens"),
         "replies for a real engine": ([DECISION, "--model", str(model(tmp_path / "m3")), "--replies", large], 2, "--replies"),
     }  # fmt: skip
 
