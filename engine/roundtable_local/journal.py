@@ -115,7 +115,10 @@ def _read(path: Path) -> Iterator[tuple[Event, int]]:
     for number, line in enumerate(lines, 1):
         try:
             event = json.loads(line)
-            if not isinstance(event, dict) or not _REQUIRED.get(str(event.get("event")), _REQUIRED["start"]) <= event.keys():
+            if (
+                not isinstance(event, dict)
+                or not _REQUIRED.get(str(event.get("event")), _REQUIRED["start"]) <= event.keys()
+            ):
                 raise ValueError("not an event")
         except (ValueError, RecursionError, TypeError) as error:
             if number == len(lines) and not torn:
