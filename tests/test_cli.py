@@ -291,3 +291,22 @@ def test_personas_dissent_and_mode_by_command_line_and_file_a_054_to_a_057_a_071
     assert "**Persona:** Data Purist" in report  # the command line wins
     assert "personas:" not in (path / "PROBLEM.md").read_text("utf-8")  # A-g20
     assert "### Unstated Assumption" in (path / "round2" / "devils-advocate.md").read_text("utf-8")
+
+
+def test_the_code_may_be_named_in_the_decision_file_a_130(tmp_path: Path) -> None:
+    code = tmp_path / "shop"
+    code.mkdir()
+    for number in range(5):
+        (code / f"order_{number}.py").write_text(
+            "".join(f"def order_{n}():\n    return {n}\n\n\n" for n in range(20)), "utf-8"
+        )
+    decision = write(tmp_path / "d.md", b"---\ncodebase: shop\n---\n# Should we split the orders?\n\nYes or no.")
+    result = run(tmp_path / "out", decision, "--backend", "scripted")
+    assert result.exit_code == 0, result.stderr
+    (path,) = (tmp_path / "out").iterdir()
+    assert (path / "CODEBASE_CONTEXT.md").is_file()
+    assert len(list((path / "round3").iterdir())) == 10
+    assert invoke("verify", str(path)).exit_code == 0
+    missing = run(tmp_path / "none", decision, "--backend", "scripted", "--codebase", str(tmp_path / "nowhere"))
+    assert missing.exit_code == 2
+    assert "nowhere" in missing.stderr
