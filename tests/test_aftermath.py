@@ -16,22 +16,22 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from roundtable_local import aftermath
+from roundtable_local import repository as committing
+from roundtable_local import userfiles
 from roundtable_local.aftermath import (
     ANCHOR,
     COLUMNS,
-    AftermathError,
     Decided,
     append_ledger,
-    check_commit,
     check_ledger,
     check_roadmap,
-    commit,
     merge_roadmap,
     parse_row,
 )
 from roundtable_local.errors import RoundtableError
 from roundtable_local.report.markdown import one_line, table
+from roundtable_local.repository import check_commit, commit
+from roundtable_local.userfiles import AftermathError
 
 READER = MarkdownIt("commonmark").enable("table")
 HOSTILE = [
@@ -280,9 +280,9 @@ def test_a_203_what_stands_around_the_table_is_kept_byte_for_byte(before: str, a
 
 
 def test_a_203_only_a_folder_that_holds_both_makes_a_path_relative() -> None:
-    assert aftermath._reference(Path("/data/r"), Path("/docs")) == "/data/r"
-    assert aftermath._reference(Path("/data/r"), Path("/")) == "data/r"
-    assert aftermath._reference(Path("/p/data/r"), Path("/p/docs")) == "../data/r"
+    assert userfiles.reference_to(Path("/data/r"), Path("/docs")) == "/data/r"
+    assert userfiles.reference_to(Path("/data/r"), Path("/")) == "data/r"
+    assert userfiles.reference_to(Path("/p/data/r"), Path("/p/docs")) == "../data/r"
 
 
 def test_a_203_a_byte_order_mark_may_stand_before_everything(tmp_path: Path) -> None:
@@ -383,16 +383,16 @@ def test_a_203_a_failed_write_leaves_the_ledger_as_it_was(tmp_path: Path, monkey
     def full(target: Path, data: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(aftermath, "write_atomically", full)
+    monkeypatch.setattr(userfiles, "write_atomically", full)
     refused(lambda: append_ledger(ledger, decided(tmp_path / "r-2")), "No space left")
     assert ledger.read_bytes() == before
     assert names(tmp_path) == ["L.md"]
 
 
 def test_a_203_a_ledger_in_use_is_waited_for_and_then_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aftermath, "_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(userfiles, "_WAIT_SECONDS", 0.1)
     ledger = tmp_path / "L.md"
-    with aftermath._alone(ledger):
+    with userfiles.alone(ledger):
         refused(lambda: append_ledger(ledger, decided(tmp_path / "r")), "in use by another run")
     assert append_ledger(ledger, decided(tmp_path / "r"))
 
@@ -532,7 +532,7 @@ def test_a_204_links_lead_to_the_report(tmp_path: Path, name: str) -> None:
     roadmap.write_text(f"{ANCHOR}\n")
     assert merge_roadmap(roadmap, decided(tmp_path / name / "r (1)"))
     assert not merge_roadmap(roadmap, decided(tmp_path / name / "r (1)"))
-    link = aftermath._unquoted(re.search(r"\]\((.*?)\): ", roadmap.read_text())[1])  # type: ignore[index]
+    link = userfiles.unquoted(re.search(r"\]\((.*?)\): ", roadmap.read_text())[1])  # type: ignore[index]
     assert link == f"{name}/r (1)/REPORT.md"
     assert READER.render(roadmap.read_text()).count("<a href=") == 1
 
@@ -864,15 +864,15 @@ def test_a_200_what_is_interrupted_after_the_commit_is_not_taken_back(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = run_directory(repository / "roundtables")
-    change = aftermath._Repository._change
+    change = committing._Repository._change
 
-    def interrupted(self: aftermath._Repository, *arguments: str) -> None:
+    def interrupted(self: committing._Repository, *arguments: str) -> None:
         change(self, *arguments)
         if arguments[0] == "commit":
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(aftermath._Repository, "_change", interrupted)
+        patch.setattr(committing._Repository, "_change", interrupted)
         commit(run, None, "x")
     assert committed(repository) == {f"roundtables/{run.name}/{name}" for name in FILES}
     assert git(repository, "diff", "--cached", "--name-status") == ""
@@ -932,7 +932,7 @@ def test_a_200_an_index_in_use_is_refused(repository: Path) -> None:
 COMMITTER = """
 import sys
 from pathlib import Path
-from roundtable_local.aftermath import commit
+from roundtable_local.repository import commit
 root, name = Path(sys.argv[1]), sys.argv[2]
 for number in range(3):
     assert commit(root / f"{name}-{number}", None, f"roundtable: {name}")

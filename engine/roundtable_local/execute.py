@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from roundtable_local import aftermath
+from roundtable_local import aftermath, repository
 from roundtable_local.backends import make_backend
 from roundtable_local.backends.base import Backend
 from roundtable_local.errors import JournalError
@@ -124,7 +124,7 @@ class Afterwards:
         if self.roadmap:
             aftermath.check_roadmap(self.roadmap)
         if self.commit:
-            aftermath.check_commit(root, self.ledger)
+            repository.check_commit(root, self.ledger)
 
     def do(self, plan: Plan, path: Path, outcome: Outcome) -> list[str]:
         """Do it, each at most once however often it is called; returns a line for each thing done or already there."""
@@ -144,7 +144,7 @@ class Afterwards:
             done = aftermath.merge_roadmap(self.roadmap, decided)
             lines.append(f"roadmap {self.roadmap}: {'a bullet was added' if done else 'the bullet is there already'}")
         if self.commit:
-            made = aftermath.commit(path, self.ledger, f"roundtable: {slug}")
+            made = repository.commit(path, self.ledger, f"roundtable: {slug}")
             lines.append(f"git: {f'committed as {made}' if made else 'nothing to commit'}")
         return lines
 
