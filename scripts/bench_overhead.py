@@ -36,7 +36,8 @@ from roundtable_local.backends.base import Generation, OnDone, Request, Stop
 from roundtable_local.backends.scripted import ScriptedBackend
 from roundtable_local.config import model_profile
 from roundtable_local.errors import RoundtableError
-from roundtable_local.plan import make_plan, read_inputs
+from roundtable_local.inputs import read_inputs
+from roundtable_local.plan import make_plan
 from roundtable_local.prompts import render
 from roundtable_local.runner import Silent
 from roundtable_local.tokens import Codec

@@ -10,8 +10,9 @@ import tempfile
 from pathlib import Path
 
 from roundtable_local import execute
+from roundtable_local.inputs import read_inputs
 from roundtable_local.journal import NAME
-from roundtable_local.plan import make_plan, read_inputs
+from roundtable_local.plan import make_plan
 from roundtable_local.runner import Silent
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -14,7 +14,8 @@ from roundtable_local import execute
 from roundtable_local.backends.base import Backend, Generation, OnDone, Request, Stop
 from roundtable_local.backends.scripted import ScriptedBackend
 from roundtable_local.errors import InterruptedRunError, JournalError, ReplyLostError, WindowError
-from roundtable_local.plan import Plan, make_plan, read_inputs
+from roundtable_local.inputs import read_inputs
+from roundtable_local.plan import Plan, make_plan
 from roundtable_local.runner import Silent
 from roundtable_local.steps import Outcome
 

@@ -23,8 +23,10 @@ from typing import Annotated
 import typer
 
 import roundtable_local
-from roundtable_local import errors, execute, plan
+from roundtable_local import errors, execute
 from roundtable_local.config import parse_set
+from roundtable_local.inputs import read_inputs
+from roundtable_local.plan import make_plan
 from roundtable_local.steps import Outcome
 from roundtable_local.terminal import Terminal
 
@@ -179,12 +181,12 @@ def run(
         set_protocol, set_model = parse_set(settings or [])
         if orchestration is not None:
             set_protocol["orchestration"] = orchestration
-        inputs = plan.read_inputs(
+        inputs = read_inputs(
             decision, protocol=protocol, model=model, backend=backend, seed=seed, date=_date(date), config=config,
             set_protocol=set_protocol, set_model=set_model, replies=replies, personas=_personas(personas),
             dissent=_dissent(dissent, devil_advocate), codebase=codebase, out=out,
         )  # fmt: skip
-        planned = plan.make_plan(inputs)
+        planned = make_plan(inputs)
         if dry_run:
             terminal.plan(planned)
             return

@@ -19,8 +19,9 @@ from roundtable_local import aftermath, repository
 from roundtable_local.backends import make_backend
 from roundtable_local.backends.base import Backend
 from roundtable_local.errors import JournalError
+from roundtable_local.inputs import Inputs
 from roundtable_local.journal import NAME, Journal
-from roundtable_local.plan import Inputs, Plan, make_plan
+from roundtable_local.plan import Plan, make_plan
 from roundtable_local.rundir import RunDirectory, check_root, make_run_directory
 from roundtable_local.runner import Listener, Room, Silent, conduct
 from roundtable_local.steps import Outcome

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import roundtable_local
 from roundtable_local import protocols
-from roundtable_local.backends import check_name
 from roundtable_local.backends.base import Sampling
 from roundtable_local.budget import Budget, Rehearsal, rehearse
 from roundtable_local.codebase import Codebase, CodebaseSettings, read_codebase
 from roundtable_local.config import engine_settings, merge, model_profile, protocol_settings, read_yaml, validate
-from roundtable_local.decision import Decision, parse_decision, read_decision
+from roundtable_local.decision import Decision, parse_decision
 from roundtable_local.errors import ConfigError, DecisionError, UsageError, WindowError
+from roundtable_local.inputs import Inputs
 from roundtable_local.model import ModelFolder, read_model
 from roundtable_local.prompts import render, template_hashes
 from roundtable_local.schema import canonical
@@ -33,39 +33,7 @@ from roundtable_local.settings import EngineSettings, ModelProfile, Strict
 from roundtable_local.shipped import shipped
 from roundtable_local.tokens import Codec
 
-DEFAULT_PROTOCOL = "supermajority"
 _OUR_KEYS = {"topic", "title", "protocol", "settings", "personas", "dissent", "codebase"}
-
-
-class ConfigFile(Strict):
-    """A user's config file (`--config`); all keys are optional."""
-
-    protocol: str | None = None
-    model: str | None = None
-    settings: Mapping[str, Any] = {}
-    model_settings: Mapping[str, Any] = {}
-
-
-class Inputs(Strict):
-    """What the user gave, complete: the journal keeps it, and `resume` plans again from it."""
-
-    text: str
-    source: str
-    source_path: str | None = None
-    source_sha256: str | None = None
-    protocol: str
-    model: str
-    backend: str | None = None
-    seed: int
-    date: str
-    config: ConfigFile = ConfigFile()
-    set_protocol: Mapping[str, Any] = {}
-    set_model: Mapping[str, Any] = {}
-    replies: str | None = None
-    personas: Mapping[str, str] = {}
-    dissent: tuple[str, ...] = ()
-    codebase: str | None = None
-    out: str | None = None
 
 
 @dataclass(frozen=True)
@@ -91,57 +59,6 @@ class Plan:
     def sampling(self) -> Sampling:
         """Sampling values for the engine."""
         return Sampling(**self.profile.sampling.model_dump())
-
-
-def read_inputs(
-    argument: str,
-    *,
-    protocol: str | None,
-    model: str | None,
-    backend: str | None,
-    seed: int,
-    date: str,
-    config: Path | None,
-    set_protocol: Mapping[str, Any],
-    set_model: Mapping[str, Any],
-    replies: Path | None,
-    personas: Mapping[str, str] | None = None,
-    dissent: Sequence[str] = (),
-    codebase: Path | None = None,
-    out: Path | None = None,
-) -> Inputs:
-    """Read decision and config file; settle which protocol and model are meant.
-
-    Raises:
-        UsageError, DecisionError, ConfigError: as `read_decision` and `read_yaml` say.
-    """
-    if backend is not None:
-        check_name(backend)
-    decision = read_decision(argument, engine_settings().slug)
-    file = _config_file(config)
-    path = None if decision.source == "question" else Path(argument).resolve()
-    front_protocol = decision.front.get("protocol")
-    if front_protocol is not None and not isinstance(front_protocol, str):
-        raise DecisionError("the decision file's `protocol:` is not a name", f"one of: {', '.join(protocols.NAMES)}")
-    return Inputs(
-        text=argument if path is None else path.read_text("utf-8-sig"),
-        source=decision.source,
-        source_path=None if path is None else str(path),
-        source_sha256=None if path is None else hashlib.sha256(path.read_bytes()).hexdigest(),
-        protocol=protocol or front_protocol or file.protocol or DEFAULT_PROTOCOL,
-        model=model or file.model or ("scripted" if backend == "scripted" else ""),
-        backend=backend,
-        seed=seed,
-        date=date,
-        config=file,
-        set_protocol=set_protocol,
-        set_model=set_model,
-        replies=None if replies is None else str(replies.resolve()),
-        personas=personas or {},
-        dissent=tuple(dissent),
-        codebase=_codebase_path(codebase, decision, path),
-        out=None if out is None else str(out.resolve()),
-    )
 
 
 def make_plan(inputs: Inputs) -> Plan:
@@ -196,20 +113,6 @@ def _rehearse(
         return table, rehearse(lambda: protocol.debate(table), protocol.worst_cases(table), budget), (warning,)
 
 
-def _codebase_path(given: Path | None, decision: Decision, decision_path: Path | None) -> str | None:
-    """The code's folder: `--codebase`, else the decision file's key, relative to that file."""
-    if given is not None:
-        return str(given.resolve())
-    named = decision.front.get("codebase")
-    if named is None or decision_path is None:
-        return None
-    if not isinstance(named, str):
-        raise DecisionError(
-            "the decision file's `codebase:` is not a path", "write the folder's path, relative to the file"
-        )
-    return str((decision_path.parent / Path(named).expanduser()).resolve())
-
-
 def _read_codebase(inputs: Inputs, codec: Codec) -> Codebase | None:
     if inputs.codebase is None:
         return None
@@ -248,14 +151,6 @@ def _overlays(
     assigned, of_personas = assign_personas(wanted, seats, known)
     dissenters, of_dissent = choose_dissenters(dissent, seats, protocol.most_dissenters(settings))
     return Overlays(assigned, dissenters), (*notes, *of_personas, *of_dissent)
-
-
-def _config_file(path: Path | None) -> ConfigFile:
-    if path is None:
-        return ConfigFile()
-    if not path.is_file():
-        raise UsageError(f"there is no config file {str(path)!r}", "check the path given to --config")
-    return validate(ConfigFile, read_yaml(path), str(path), ConfigError)
 
 
 def _settings(protocol: protocols.Protocol, decision: Decision, inputs: Inputs) -> Strict:
