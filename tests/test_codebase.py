@@ -233,7 +233,7 @@ def test_files_and_folders_that_cannot_be_read_are_skipped(tmp_path: Path, monke
 
     def no_lstat(path: Path) -> os.stat_result:
         if path.name == "c.py":
-            raise FileNotFoundError(2, "No such file or directory")
+            raise PermissionError(13, "Permission denied")
         return lstat(path)
 
     monkeypatch.setattr(os, "scandir", no_scandir)
@@ -241,7 +241,7 @@ def test_files_and_folders_that_cannot_be_read_are_skipped(tmp_path: Path, monke
     codebase = read(tmp_path)
     assert paths(codebase) == ["a.py"]
     assert reasons(codebase) == {
-        "c.py": "cannot be read: No such file or directory",
+        "c.py": "cannot be read: Permission denied",
         "locked": "cannot be read: Permission denied",
     }
     with pytest.raises(ConfigError, match=r"cannot be read: Permission denied \(check"):
@@ -328,6 +328,15 @@ def test_the_outline_names_public_definitions_and_counts_what_it_leaves_out(tmp_
         "big.py: def step_0, def step_1, def step_2, def step_3, def step_4, def step_5, ... 14 more\n"
         "small.ts: class Cart, const total"
     )
+    write(
+        tmp_path / "more",
+        {
+            "shop.py": "class Shop:\n    pass\n\n\nasync def main() -> None:\n    pass\n",
+            "a.rs": "impl Cart::Item {\n}\n",
+        },
+    )
+    assert read(tmp_path / "more").outline == "a.rs: impl Cart::Item\nshop.py: class Shop, def main"
+    shutil.rmtree(tmp_path / "more")
     assert read(tmp_path, outline_tokens=100).outline.endswith("... 14 more\n... 1 more file")
 
 

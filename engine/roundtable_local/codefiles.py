@@ -212,7 +212,7 @@ class _Walk:
 
     def _gitignore(self, base: str) -> tuple[_Rule, ...]:
         path = base + ".gitignore"
-        if (self.root / path).is_symlink():  # git does not follow it either
+        if self._is_link(path):  # git does not follow it either
             return ()
         try:
             return _rules(self.read(path).decode("utf-8-sig", "replace").splitlines())
@@ -230,13 +230,19 @@ class _Walk:
             self.ignored += 1
         elif not path.isprintable():
             self.skip(plain, "its name has unprintable characters")
-        elif (self.root / plain).is_symlink():
+        elif self._is_link(plain):
             self.skip(plain, "a symbolic link")
         elif self._secrets.match_file(path.lower()):
             self.skip(plain, "named like a file of secrets")
         else:
             return True
         return False
+
+    def _is_link(self, path: str) -> bool:
+        try:
+            return stat.S_ISLNK((self.root / path).lstat().st_mode)
+        except OSError:  # the reader will meet it too, and say so
+            return False
 
     def _unreadable(self, error: OSError) -> None:
         self.skip(Path(error.filename).relative_to(self.root).as_posix(), f"cannot be read: {error.strerror}")
