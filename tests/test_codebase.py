@@ -380,6 +380,31 @@ def test_passages_begin_at_definitions_and_hold_every_line(tmp_path: Path) -> No
     assert all(line in covered for line, content in enumerate(source.lines, 1) if content.strip())
 
 
+DEFINED = {
+    "export default class Cart extends Base {": "class Cart",
+    "const total = async (items) => {": "const total",
+    "func (s *Server) Start(port int) error {": "func (s *Server) Start",
+    "type Server struct {": "type Server",
+    "impl<T> Shop for Cart<T> {": "impl<T> Shop",
+    "    pub(crate) async fn go(&self) {": "fn go",
+    "public sealed interface Shape permits Circle {": "interface Shape",
+    "enum class Color { RED }": "enum class Color",
+    "defmodule Shop.Cart do": "defmodule Shop.Cart",
+    "  def self.total": "def self.total",
+    "class Cart:": "class Cart",
+    "module therefore knows nothing": None,
+    "class of things that": None,
+    "case 3:": None,
+    "const limit = 3": None,
+}
+
+
+@pytest.mark.parametrize(("line", "name"), DEFINED.items())
+def test_definitions_are_told_from_prose(line: str, name: str | None) -> None:
+    found = definitions(["", line], SETTINGS.passages.definition)
+    assert [(each.line, each.name) for each in found] == ([(2, name)] if name else [])
+
+
 @given(st.lists(st.sampled_from(["", "  ", "x = 1", "def f():", "    def g():", "# note"]), max_size=120))
 def test_passages_cover_all_lines_but_blank_ones_once(lines: list[str]) -> None:
     spans = cut(lines, definitions(lines, SETTINGS.passages.definition), SETTINGS.passages)

@@ -218,7 +218,9 @@ def _fingerprint(
             {slug: persona.model_dump() for slug, persona in table.overlays.personas.items()},
             list(table.overlays.dissenters),
         ],
-        "codebase": table.codebase.sha256 if table.codebase else None,
+        "codebase": [table.codebase.sha256, table.codebase.settings.model_dump(mode="json")]
+        if table.codebase
+        else None,
         "engine settings": engine.model_dump(mode="json"),
         "model profile": profile.model_dump(mode="json"),
         "model files": model.files,
