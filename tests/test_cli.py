@@ -310,3 +310,11 @@ def test_the_code_may_be_named_in_the_decision_file_a_130(tmp_path: Path) -> Non
     missing = run(tmp_path / "none", decision, "--backend", "scripted", "--codebase", str(tmp_path / "nowhere"))
     assert missing.exit_code == 2
     assert "nowhere" in missing.stderr
+
+
+def test_a_question_with_undecodable_bytes_is_read_with_replacement_i12(tmp_path: Path) -> None:
+    result = run(tmp_path, "Should we \udcff go?", "--backend", "scripted", "--quiet")
+    assert result.exit_code == 0, result.output
+    (path,) = tmp_path.iterdir()
+    assert "Should we ? go?" in (path / "PROBLEM.md").read_text("utf-8")
+    assert invoke("verify", str(path)).exit_code == 0

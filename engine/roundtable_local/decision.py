@@ -160,10 +160,10 @@ def _read_file(path: Path) -> str:
 
 def _plain(text: str) -> str:
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    return _whole(text)
+    return whole_text(text)
 
 
-def _whole(text: str) -> str:
+def whole_text(text: str) -> str:
     """Lone surrogates, from undecodable bytes of a command line or YAML escapes, replaced: no file can hold them."""
     return text.encode("utf-8", "replace").decode()
 
@@ -212,7 +212,7 @@ def _take_blocks(body: str) -> tuple[dict[str, Any], str]:
 def _topic(front: Mapping[str, Any], body: str) -> str:
     for key in ("topic", "title"):
         if isinstance(front.get(key), str) and front[key].strip():
-            return _whole(" ".join(front[key].split()))
+            return whole_text(" ".join(front[key].split()))
     for line, fenced in _with_fences(body.split("\n")):
         if not fenced and (heading := _HEADING.match(line)):
             return " ".join(heading[1].split())

@@ -10,7 +10,7 @@ from typing import Any
 from roundtable_local import protocols
 from roundtable_local.backends import check_name
 from roundtable_local.config import engine_settings, read_yaml, validate
-from roundtable_local.decision import Decision, read_decision
+from roundtable_local.decision import Decision, read_decision, whole_text
 from roundtable_local.errors import ConfigError, DecisionError, UsageError
 from roundtable_local.settings import Strict
 
@@ -79,7 +79,7 @@ def read_inputs(
     if front_protocol is not None and not isinstance(front_protocol, str):
         raise DecisionError("the decision file's `protocol:` is not a name", f"one of: {', '.join(protocols.NAMES)}")
     return Inputs(
-        text=argument if path is None else path.read_text("utf-8-sig"),
+        text=whole_text(argument) if path is None else path.read_text("utf-8-sig"),
         source=decision.source,
         source_path=None if path is None else str(path),
         source_sha256=None if path is None else hashlib.sha256(path.read_bytes()).hexdigest(),

@@ -24,8 +24,11 @@ from typing import Any
 from roundtable_local.errors import JournalError, OutputError
 from roundtable_local.schema import canonical
 
-_REQUIRED = {"start": {"event"}, "reply": {"event", "turn", "ask", "attempt"}, "answer": {"event", "name", "value"}}
-"""Keys without which an event cannot be read back."""
+_REQUIRED: Mapping[str, Mapping[str, type]] = {
+    "reply": {"turn": str, "ask": str, "attempt": int},
+    "answer": {"name": str, "value": str},
+}
+"""Keys, and the types of their values, without which an event cannot be read back."""
 
 NAME = "journal.jsonl"
 Event = dict[str, Any]
@@ -38,7 +41,8 @@ class Journal:
         path: the journal file; made if missing.
 
     Raises:
-        JournalError: a line before the last is damaged.
+        JournalError: it cannot be read, or a line before the last is damaged.
+        OutputError: it cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -49,9 +53,12 @@ class Journal:
         for event, end in _read(path):
             self._keep(event)
             whole = end
-        self._file = path.open("ab")
-        if self._file.tell() > whole:
-            self._file.truncate(whole)
+        try:
+            self._file = path.open("ab")
+            if self._file.tell() > whole:
+                self._file.truncate(whole)
+        except OSError as error:
+            raise OutputError(f"{path} cannot be written: {error.strerror}", "change its permissions") from error
 
     def append(self, event: str, **fields: Any) -> None:
         """Write one event and wait until it is on the disk.
@@ -110,17 +117,18 @@ def _read(path: Path) -> Iterator[tuple[Event, int]]:
         data = path.read_bytes()
     except FileNotFoundError:
         return
+    except OSError as error:
+        raise JournalError(
+            f"{path} cannot be read: {error.strerror}", "restore it, or change its permissions"
+        ) from error
     end = 0
     *lines, torn = data.split(b"\n")  # only \n ends a line: replies may hold other line separators
     for number, line in enumerate(lines, 1):
         try:
             event = json.loads(line)
-            if (
-                not isinstance(event, dict)
-                or not _REQUIRED.get(str(event.get("event")), _REQUIRED["start"]) <= event.keys()
-            ):
+            if not _is_event(event):
                 raise ValueError("not an event")
-        except (ValueError, RecursionError, TypeError) as error:
+        except (ValueError, RecursionError) as error:
             if number == len(lines) and not torn:
                 return
             raise JournalError(
@@ -128,3 +136,9 @@ def _read(path: Path) -> Iterator[tuple[Event, int]]:
             ) from error
         end += len(line) + 1
         yield event, end
+
+
+def _is_event(value: Any) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("event"), str):
+        return False
+    return all(isinstance(value.get(key), kind) for key, kind in _REQUIRED.get(value["event"], {}).items())

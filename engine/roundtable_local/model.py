@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,8 +48,8 @@ def read_model(path: Path, *, weights: bool) -> ModelFolder:
     Raises:
         ModelError: folder, config.json or weights are missing or damaged.
     """
-    if not path.is_dir():
-        if path.exists():
+    if not os.path.isdir(path):  # noqa: PTH112 - unlike Path's, false for a name no file system can have
+        if os.path.exists(path):  # noqa: PTH110
             raise ModelError(
                 f"{path} is a file, not a model's folder", "name the folder that holds config.json and weights"
             )
@@ -72,7 +73,7 @@ def read_model(path: Path, *, weights: bool) -> ModelFolder:
         )
     nested = config.get("text_config")
     text: dict[str, Any] = nested if isinstance(nested, dict) else config
-    window = next((text[key] for key in _WINDOW_KEYS if isinstance(text.get(key), int)), None)
+    window = next((text[key] for key in _WINDOW_KEYS if _is_size(text.get(key)) and text[key]), None)
     headers = {shard.name: _header(shard) for shard in shards}
     parameters = sum(_parameters(header) for header in headers.values()) if headers else None
     return ModelFolder(path, window, parameters, _fingerprints(path))
@@ -86,11 +87,19 @@ def _header(shard: Path) -> dict[str, Any]:
                 raise ValueError("its header is longer than the file")
             header: dict[str, Any] = json.loads(file.read(length))
         for name, tensor in header.items():
-            if name != "__metadata__" and not all(isinstance(size, int) and size >= 0 for size in tensor["shape"]):
+            if name != "__metadata__" and not _is_shape(tensor["shape"]):
                 raise ValueError(f"{name} has no shape")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error) as error:
         raise ModelError(f"{shard} is not a readable safetensors file", "copy the model's folder again") from error
     return header
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, list) and all(_is_size(size) for size in value)
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _parameters(header: dict[str, Any]) -> int:
@@ -98,14 +107,19 @@ def _parameters(header: dict[str, Any]) -> int:
 
 
 def _fingerprints(folder: Path) -> dict[str, str]:
-    prints: dict[str, str] = {}
-    for path in sorted(folder.iterdir()):
-        if path.is_file() and not path.name.startswith("."):
-            digest = hashlib.sha256()
-            size = path.stat().st_size
-            with path.open("rb") as file:
-                if size > _HASHED_WHOLE:
-                    digest.update(f"{size}:".encode())
-                digest.update(file.read(_HASHED_WHOLE))
-            prints[path.name] = digest.hexdigest()
-    return prints
+    try:
+        files = [path for path in sorted(folder.iterdir()) if path.is_file() and not path.name.startswith(".")]
+        return {path.name: _fingerprint(path) for path in files}
+    except OSError as error:
+        message = f"{error.filename or folder} cannot be read: {error.strerror}"
+        raise ModelError(message, "change its permissions, or copy the model's folder again") from error
+
+
+def _fingerprint(path: Path) -> str:
+    digest = hashlib.sha256()
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        if size > _HASHED_WHOLE:
+            digest.update(f"{size}:".encode())
+        digest.update(file.read(_HASHED_WHOLE))
+    return digest.hexdigest()

@@ -66,6 +66,7 @@ class Codec:
         Raises:
             ModelError: a single character is a control token of this model.
         """
+        text = _whole(text)
         encoding = self._inert.encode(text, add_special_tokens=False)
         if self.control_ids.isdisjoint(encoding.ids):
             return tuple(encoding.ids)
@@ -142,7 +143,8 @@ class Codec:
 
     def _render(self, template: jinja2.Template, messages: list[dict[str, str]]) -> str:
         special = {name: _token_text(self._config.get(name)) for name in _TOKEN_NAMES}
-        return template.render(messages=messages, add_generation_prompt=True, **{k: v for k, v in special.items() if v})
+        given = {name: text for name, text in special.items() if text}
+        return _whole(template.render(messages=messages, add_generation_prompt=True, **given))
 
 
 def _cut(text: str, encoding: Any, control_ids: frozenset[int]) -> list[str]:
@@ -164,7 +166,7 @@ def _json(path: Path, *, optional: bool = False) -> dict[str, Any]:
         return {}
     try:
         data = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path} cannot be read: {error}", "copy the model's folder again") from error
     if not isinstance(data, dict):
         raise ModelError(f"{path} is not a JSON object", "copy the model's folder again")
@@ -201,7 +203,8 @@ def _chat_template(folder: Path, config: Mapping[str, Any]) -> jinja2.Template:
     elif (folder / "chat_template.json").is_file():
         source = _json(folder / "chat_template.json").get("chat_template")
     if isinstance(source, list):  # several named templates: transformers takes the one called default
-        source = next((each.get("template") for each in source if each.get("name") == "default"), None)
+        named = [each for each in source if isinstance(each, Mapping)]
+        source = next((each.get("template") for each in named if each.get("name") == "default"), None)
     if not isinstance(source, str) or not source.strip():
         fix = "copy chat_template.jinja into it (a base model has none: use its instruct version)"
         raise ModelError(f"{folder} has no chat template", fix)
@@ -212,7 +215,7 @@ def _chat_template(folder: Path, config: Mapping[str, Any]) -> jinja2.Template:
     environment.filters["tojson"] = lambda value, **options: json.dumps(value, ensure_ascii=False, **options)
     try:
         return environment.from_string(source)
-    except jinja2.TemplateError as error:
+    except Exception as error:  # compiling also runs into limits of Python: nesting, digits of a number
         raise ModelError(f"the chat template of {folder} is not valid Jinja: {error}", "copy it again") from error
 
 
@@ -230,4 +233,9 @@ def _refuse(message: str) -> str:
 def _token_text(token: Any) -> str:
     if isinstance(token, Mapping):
         token = token.get("content")
-    return token if isinstance(token, str) else ""
+    return _whole(token) if isinstance(token, str) else ""
+
+
+def _whole(text: str) -> str:
+    """Lone surrogates, which JSON and YAML escapes can spell, replaced: no tokenizer takes them."""
+    return text.encode("utf-8", "replace").decode()

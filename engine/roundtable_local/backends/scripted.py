@@ -42,7 +42,7 @@ class ScriptedBackend:
         """Read a script from YAML or JSON.
 
         Raises:
-            ConfigError: the file cannot be read or is not a mapping.
+            ConfigError: the file cannot be read, is not a mapping, or holds values that JSON has not.
         """
         try:
             script = parse_yaml(path.read_text("utf-8-sig"))
@@ -50,6 +50,10 @@ class ScriptedBackend:
             raise ConfigError(f"{path} cannot be read as a script of replies: {error}", "write YAML or JSON") from error
         if not isinstance(script, dict):
             raise ConfigError(f"{path} is not a mapping of replies", 'write "turn/ask: reply" per entry')
+        try:
+            canonical(script)
+        except (TypeError, ValueError) as error:  # YAML has dates, bytes and sets, and replies are JSON
+            raise ConfigError(f"{path} holds what no reply can: {error}", "put dates and the like in quotes") from error
         return cls(script)
 
     def generate(self, requests: Sequence[Request], on_done: OnDone, stop: Stop) -> list[Generation]:
