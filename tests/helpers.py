@@ -27,7 +27,7 @@ from roundtable_local.protocols.supermajority.settings import SupermajoritySetti
 from roundtable_local.schema import Schema, parse
 from roundtable_local.seats import Roster, Table
 from roundtable_local.shipped import shipped
-from roundtable_local.steps import Ask, Outcome, Question, Replies, Turn
+from roundtable_local.steps import Answer, Ask, Outcome, Question, Replies, Turn
 from roundtable_local.tokens import Codec
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -106,7 +106,7 @@ def supermajority_turns(seed: int = 0, problem: str = PROBLEM) -> tuple[Turn, ..
                 replies[ask.id] = parse(ask.reply, form.schema, text)
             sent = Replies(replies)
         elif isinstance(step, Question):
-            sent = step.default or ""
+            sent = Answer(step.default or "")
 
 
 @cache

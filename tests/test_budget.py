@@ -248,7 +248,7 @@ def small(table_text: str = "Decide.", deep: int = 0) -> Debate:
     replies = yield from hold(Turn("first", context, (ask,)))
     assert list(replies) == [ask.id]
     answer = yield from consult(QUESTION)
-    yield from publish(Publish(files={f"{answer}.md": "text"}, folders=("empty",)))
+    yield from publish(Publish(files={f"{answer.value}.md": "text"}, folders=("empty",)))
     for number in range(deep):
         yield from hold(Turn(f"more-{number}", context, (ask,)))
     return Outcome("done", needs_human=False, summary="done")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from roundtable_local.errors import JournalError
 from roundtable_local.journal import Journal
+from roundtable_local.steps import Answer
 
 
 @pytest.fixture(name="path")
@@ -65,11 +66,11 @@ def test_events_are_known_before_and_after_reading_alike(path: Path) -> None:
     journal = Journal(path)
     journal.append("start", inputs={})
     journal.append("reply", **reply(text="\u2028 \x85 \x0b \r \n\\"))
-    journal.append("answer", name="deadlock", value="yes")
-    journal.append("answer", name="deadlock", value="no")
+    journal.append("answer", name="deadlock", value="yes", by="Ada", why="")
+    journal.append("answer", name="deadlock", value="no", by="Ada", why="")
     journal.close()
     assert reread(path) == journal.events
-    assert journal.answers() == {"deadlock": "no"}
+    assert journal.answers() == {"deadlock": Answer("no", "Ada")}
 
 
 @pytest.mark.parametrize("cut", [1, 2, 10, 40])
@@ -161,7 +162,7 @@ def test_i12_lone_surrogates_leave_a_valid_file_and_are_read_as_they_were_kept(p
     assert reread(path) == kept
 
 
-@settings(max_examples=40)
+@settings(max_examples=100)
 @given(st.lists(st.text(), max_size=4))
 def test_any_text_is_read_as_it_was_written(texts: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:

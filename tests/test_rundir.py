@@ -155,7 +155,7 @@ def test_a_run_directory_may_itself_be_reached_through_a_link(tmp_path: Path) ->
     assert (tmp_path / "real" / "round1" / "x.md").read_text("utf-8") == "text"
 
 
-@settings(max_examples=40)
+@settings(max_examples=100)
 @given(st.lists(st.sampled_from(["..", ".", "a", "b.md", "", "/", "~", "a\\b"]), max_size=5).map("/".join))
 def test_i5_no_name_leads_out(name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:

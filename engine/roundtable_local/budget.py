@@ -19,7 +19,18 @@ from roundtable_local.errors import WindowError
 from roundtable_local.prompts import render
 from roundtable_local.schema import FILL, Schema, canonical, grammar, largest
 from roundtable_local.settings import BudgetSettings
-from roundtable_local.steps import MODERATOR, Ask, Debate, Narrowing, Publish, Question, Replies, Turn, WorstCase
+from roundtable_local.steps import (
+    MODERATOR,
+    Answer,
+    Ask,
+    Debate,
+    Narrowing,
+    Publish,
+    Question,
+    Replies,
+    Turn,
+    WorstCase,
+)
 from roundtable_local.tokens import Codec
 
 REASON_CHARACTERS = 300
@@ -166,7 +177,7 @@ def _drive(start: Callable[[], Debate], cases: Sequence[WorstCase], budget: Budg
                 rows[key] = max(before, row, key=lambda each: each.total)
                 sent = Replies({ask.id: _largest_reply(ask, case, budget) for ask in step.asks})
             elif isinstance(step, Question):
-                sent = step.default or ""
+                sent = Answer(step.default or next(iter(step.choices), ""))
             elif isinstance(step, Publish):
                 paths.update(dict.fromkeys([*(f"{folder}/" for folder in step.folders), *step.files]))
     return Rehearsal(budget, tuple(rows.values()), tuple(paths))

@@ -27,7 +27,7 @@ from roundtable_local import errors, execute
 from roundtable_local.config import parse_set
 from roundtable_local.inputs import read_inputs
 from roundtable_local.plan import make_plan
-from roundtable_local.steps import Outcome
+from roundtable_local.steps import Answer, Outcome
 from roundtable_local.terminal import Terminal
 
 OK, FAILED, USAGE, HUMAN, INTERRUPTED = 0, 1, 2, 3, 130
@@ -300,11 +300,11 @@ def _listed(text: str | None) -> list[str]:
     return [each.strip() for each in (text or "").split(",") if each.strip()]
 
 
-def _answers(given: list[str] | None) -> dict[str, str]:
+def _answers(given: list[str] | None, by: str = "", why: str = "") -> dict[str, Answer]:
     answers = {}
     for each in given or []:
         name, equals, value = each.partition("=")
         if not equals or not name:
             raise errors.UsageError(f"--answer {each!r} is not NAME=VALUE", "for example --answer deadlock=yes")
-        answers[name] = value
+        answers[name] = Answer(value, by, why)
     return answers

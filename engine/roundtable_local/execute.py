@@ -24,7 +24,7 @@ from roundtable_local.journal import NAME, Journal
 from roundtable_local.plan import Plan, make_plan
 from roundtable_local.rundir import RunDirectory, check_root, make_run_directory
 from roundtable_local.runner import Listener, Room, Silent, conduct
-from roundtable_local.steps import Outcome
+from roundtable_local.steps import Answer, Outcome, Result
 
 Make = Callable[[Plan], Backend]
 
@@ -42,7 +42,7 @@ def start_backend(plan: Plan) -> Backend:
 def run(
     plan: Plan,
     root: Path,
-    answers: Mapping[str, str],
+    answers: Mapping[str, Answer],
     listener: Listener,
     stop: Callable[[], bool],
     make: Make = start_backend,
@@ -74,7 +74,7 @@ def run(
 
 def resume(
     path: Path,
-    answers: Mapping[str, str],
+    answers: Mapping[str, Answer],
     listener: Listener,
     stop: Callable[[], bool],
     make: Make = start_backend,
@@ -92,8 +92,7 @@ def resume(
         journal = stack.enter_context(closing(Journal(path / NAME)))
         plan = _plan_again(journal)
         if ended := journal.of("end"):
-            end = ended[-1]
-            return plan, Outcome(end["verdict"], end["needs_human"], end["summary"]), False
+            return plan, _recorded(ended[-1]), False
         backend = make(plan)
         stack.callback(backend.close)
         journal.append("resume")
@@ -196,6 +195,11 @@ def _plan_again(journal: Journal) -> Plan:
     return plan
 
 
+def _recorded(end: Mapping[str, Any]) -> Outcome:
+    results = tuple(Result(each["label"], each["path"]) for each in end["results"])
+    return Outcome(end["verdict"], end["needs_human"], end["summary"], results, end["data"])
+
+
 def _hash_of(path: Path) -> str | None:
     """sha256 of a decision file that is still there; one that is gone has not changed: the journal keeps its text."""
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
@@ -206,7 +210,7 @@ def _conduct(
     directory: RunDirectory,
     journal: Journal,
     backend: Backend | None,
-    answers: Mapping[str, str],
+    answers: Mapping[str, Answer],
     listener: Listener,
     stop: Callable[[], bool],
 ) -> Outcome:

@@ -23,10 +23,12 @@ from typing import Any
 
 from roundtable_local.errors import JournalError, OutputError
 from roundtable_local.schema import canonical
+from roundtable_local.steps import Answer
 
 _REQUIRED: Mapping[str, Mapping[str, type]] = {
     "reply": {"turn": str, "ask": str, "attempt": int},
-    "answer": {"name": str, "value": str},
+    "answer": {"name": str, "value": str, "by": str, "why": str},
+    "end": {"verdict": str, "needs_human": bool, "summary": str, "results": list, "data": dict},
 }
 """Keys, and the types of their values, without which an event cannot be read back."""
 
@@ -97,9 +99,10 @@ class Journal:
             raise JournalError(f"{self.path} does not begin with a run's start", "name the directory of a run")
         return self.events[0]
 
-    def answers(self) -> Mapping[str, str]:
+    def answers(self) -> Mapping[str, Answer]:
         """Answers given so far, by question name."""
-        return {entry["name"]: entry["value"] for entry in self.of("answer")}
+        given = self.of("answer")
+        return {each["name"]: Answer(each["value"], each["by"], each["why"]) for each in given}
 
     def close(self) -> None:
         """Close the file."""

@@ -11,7 +11,7 @@ import sys
 import time
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,13 +19,20 @@ from pydantic import BaseModel
 
 from roundtable_local.backends.base import Backend, Generation, Request, Sampling
 from roundtable_local.budget import REASON_CHARACTERS, Budget
-from roundtable_local.errors import InterruptedRunError, JournalError, ReplyLostError, SuspendedError, WindowError
+from roundtable_local.errors import (
+    InterruptedRunError,
+    JournalError,
+    ReplyLostError,
+    SuspendedError,
+    UsageError,
+    WindowError,
+)
 from roundtable_local.journal import Journal
 from roundtable_local.metrics import PromptTrie, summarise
 from roundtable_local.prompts import render
 from roundtable_local.rundir import RunDirectory
 from roundtable_local.schema import InvalidReply, canonical, parse
-from roundtable_local.steps import Ask, Debate, Outcome, Publish, Question, Replies, Turn
+from roundtable_local.steps import Answer, Ask, Debate, Outcome, Publish, Question, Replies, Turn
 
 _SEED_BITS = 63
 
@@ -45,6 +52,9 @@ class Listener(Protocol):
     def notice(self, text: str) -> None:
         """A line for LOG.md came up."""
 
+    def ask(self, question: Question) -> Answer | None:
+        """A human is asked; None where nobody is there."""
+
 
 class Silent:
     """A listener that shows nothing."""
@@ -60,6 +70,10 @@ class Silent:
 
     def notice(self, text: str) -> None:
         """Nothing is shown."""
+
+    def ask(self, question: Question) -> Answer | None:
+        """Nobody is there."""
+        return None
 
 
 def conduct(debate: Debate, room: Room) -> Outcome:
@@ -79,6 +93,26 @@ def conduct(debate: Debate, room: Room) -> Outcome:
         else:
             room.publish(step)
             sent = None
+
+
+def check_answer(question: Question, answer: Answer) -> None:
+    """Whether a question can be answered so.
+
+    Raises:
+        UsageError: it is not among the choices, or nobody signed it.
+    """
+    if question.choices and answer.value not in question.choices:
+        raise UsageError(
+            f"{answer.value!r} is no answer to question {question.name!r}", f"one of: {', '.join(question.choices)}"
+        )
+    if question.signed and not answer.by.strip():
+        raise UsageError(f"question {question.name!r} needs the name of who decides", "add --by NAME")
+
+
+def answering(question: Question) -> str:
+    """The options of a command line that answer a question."""
+    value = "|".join(question.choices) or "VALUE"
+    return f"--answer {question.name}={value}" + (" --by NAME [--why TEXT]" if question.signed else "")
 
 
 def seed_of(run_seed: int, decision_sha256: str, turn: str, ask: str, attempt: int) -> int:
@@ -122,7 +156,7 @@ class Room:
     directory: RunDirectory
     journal: Journal
     backend: Backend | None = None
-    answers: Mapping[str, str] = field(default_factory=dict)
+    answers: Mapping[str, Answer] = field(default_factory=dict)
     listener: Listener = field(default_factory=Silent)
     stop: Callable[[], bool] = lambda: False
     log: list[str] = field(default_factory=list)
@@ -166,22 +200,25 @@ class Room:
                 )
         return Replies({ask.id: values[ask.id] for ask in turn.asks if ask.id in values}, failed)
 
-    def ask(self, question: Question) -> str:
-        """A human's answer: journalled, given on the command line, or the default.
+    def ask(self, question: Question) -> Answer:
+        """A human's answer: journalled, given on the command line, at the terminal, or the default.
 
         Raises:
-            SuspendedError: there is none of these.
+            UsageError: it is not among the choices, or nobody signed it.
+            SuspendedError: there is none.
         """
-        known = self.journal.answers()
-        if question.name in known:
-            return known[question.name]
-        answer = self.answers.get(question.name, question.default)
+        if (known := self.journal.answers().get(question.name)) is not None:
+            return known
+        answer = self.answers.get(question.name) or self.listener.ask(question)
+        if answer is None and question.default is not None:
+            answer = Answer(question.default)
         if answer is None:
             raise SuspendedError(
                 f"question {question.name!r} waits for an answer: {' '.join(question.parts)}",
-                f"roundtable-local resume {self.directory.path} --answer {question.name}=VALUE",
+                f"roundtable-local resume {self.directory.path} {answering(question)}",
             )
-        self.journal.append("answer", name=question.name, value=answer)
+        check_answer(question, answer)
+        self.journal.append("answer", name=question.name, value=answer.value, by=answer.by, why=answer.why)
         return answer
 
     def publish(self, step: Publish) -> None:
@@ -198,8 +235,7 @@ class Room:
         """Journal the outcome, once, and write what a run leaves beside the protocol's files."""
         self._write_log()
         if not self.journal.of("end"):
-            ended = {"verdict": outcome.verdict, "needs_human": outcome.needs_human, "summary": outcome.summary}
-            self.journal.append("end", **ended)
+            self.journal.append("end", **asdict(outcome))
         self.directory.write("metrics.json", summarise(self.journal.events))
 
     def _tries(self, ask: Ask) -> int:

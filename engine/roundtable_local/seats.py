@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from pydantic import BaseModel
 
@@ -16,12 +16,52 @@ SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
 
 class Seat(Strict):
-    """One voting seat: the role is its analytical lens."""
+    """One seat of the table.
+
+    Args:
+        slug: its id in files, grammars and prompts.
+        name: as people read it.
+        perspective: the lens of a role.
+        duty: what a role must do.
+        soul: the text of a persona file, whole, or the one line about a real person (O-021, O-022).
+        source: where the soul was read from.
+        devils_advocate: whether the seat must oppose (R-015).
+    """
 
     slug: str
     name: str
-    perspective: str
-    duty: str
+    perspective: str = ""
+    duty: str = ""
+    soul: str = ""
+    source: str = ""
+    devils_advocate: bool = False
+
+
+class Fact(Strict):
+    """Something that every seat may use, gathered before the debate.
+
+    Args:
+        kind: what it is to the debate: its goal, the proposal it belongs to, or other context.
+        title: where it comes from, as a person would name it.
+        text: whole.
+    """
+
+    kind: Literal["goal", "proposal", "context"]
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a run's files lie, for those that name one another.
+
+    Args:
+        home: absolute path of the folder; "" in rehearsals.
+        name: file name of the minute, without suffix.
+    """
+
+    home: str = ""
+    name: str = ""
 
 
 class Roster(Strict):
@@ -109,6 +149,9 @@ class Table(Generic[SettingsT]):
         overlays: personas and structured dissenters.
         codebase: the project's code for the reality check; None where there is none.
         caveats: sentences every report must carry, for example about the model's size.
+        facts: what was gathered for the debate, in the order given.
+        language: the language that seats write in, by its English name.
+        place: where the run's files lie.
     """
 
     seats: tuple[Seat, ...]
@@ -119,6 +162,9 @@ class Table(Generic[SettingsT]):
     overlays: Overlays = Overlays()
     codebase: Codebase | None = None
     caveats: tuple[str, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    language: str = "English"
+    place: Place = Place()
 
     def seat(self, slug: str) -> Seat:
         """The seat of that slug; KeyError where there is none."""

@@ -4,7 +4,7 @@ A protocol is a generator of steps. It never sees a model, a file, a terminal or
 module therefore knows nothing of the rest of the package.
 
     Turn      one generation call for several seats      -> sent back: Replies
-    Question  something only a human can decide          -> sent back: str
+    Question  something only a human can decide          -> sent back: Answer
     Publish   files, folders, notices, ledger entries    -> sent back: None
     Outcome   what the generator returns
 """
@@ -163,19 +163,43 @@ class Question:
     """Something for a human: answered at the terminal, by `--answer NAME=VALUE`, or by its default.
 
     Without an answer and a default the run suspends and can be resumed with the answer.
+
+    Args:
+        name: as given to `--answer`.
+        parts: what the human must know, one line each.
+        default: what holds when nobody is there to answer; None suspends the run.
+        choices: the only values allowed; empty allows any text.
+        signed: whether the answer must name who gave it.
     """
 
     name: str
     parts: tuple[str, ...]
     default: str | None = None
+    choices: tuple[str, ...] = ()
+    signed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a human answered; `by` and `why` are empty unless given."""
+
+    value: str
+    by: str = ""
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line for a ledger outside the run directory; appended once per key, never by a replay."""
+    """Lines for a log outside the run directory, below a heading; added once per key, never by a replay.
 
-    ledger: str
+    Args:
+        key: names the entry within its run.
+        heading: the whole heading line; made at the end of the log where it is not there yet.
+        text: the lines.
+    """
+
     key: str
+    heading: str
     text: str
 
 
@@ -190,12 +214,30 @@ class Publish:
 
 
 @dataclass(frozen=True, slots=True)
+class Result:
+    """A file to point the user to, relative to the run directory, with what it is called in the closing lines."""
+
+    label: str
+    path: str
+
+
+@dataclass(frozen=True)
 class Outcome:
-    """What a debate returns: its verdict, whether a human must decide, and one line that sums it up."""
+    """What a debate returns.
+
+    Args:
+        verdict: in the protocol's words.
+        needs_human: whether a human must decide.
+        summary: one line that sums it up.
+        results: the files to point to; a label comes before its path.
+        data: the result for programs, as JSON values.
+    """
 
     verdict: str
     needs_human: bool
     summary: str
+    results: tuple[Result, ...] = (Result("", "REPORT.md"),)
+    data: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -235,9 +277,18 @@ def publish(step: Publish) -> Generator[Step, Any, None]:
     yield step
 
 
-def consult(question: Question) -> Generator[Step, Any, str]:
+def consult(question: Question) -> Generator[Step, Any, Answer]:
     """Yield a question and return the answer."""
     answer = yield question
-    if not isinstance(answer, str):
-        raise TypeError(f"question {question.name!r} must be answered with text")
+    if not isinstance(answer, Answer):
+        raise TypeError(f"question {question.name!r} must be answered with an Answer, got {type(answer).__name__}")
     return answer
+
+
+class Refused(ValueError):
+    """A table that a protocol cannot hold its debate at; says why, and what to do about it."""
+
+    def __init__(self, message: str, fix: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.fix = fix

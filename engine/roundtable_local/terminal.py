@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
+from rich.prompt import Prompt
 from rich.table import Table as Grid
 
 from roundtable_local.backends.base import Generation
 from roundtable_local.errors import RoundtableError
 from roundtable_local.plan import Plan
+from roundtable_local.steps import Answer, Question
 
 
 class Terminal:
@@ -46,6 +49,20 @@ class Terminal:
     def notice(self, text: str) -> None:
         """A line for LOG.md came up."""
         self.say(f"  [yellow]note:[/] {escape(text)}")
+
+    def ask(self, question: Question) -> Answer | None:
+        """A human is asked, where one sits at the terminal; no answer stands for the default."""
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return None
+        for part in question.parts:
+            self._err.print(f"[bold]{escape(part)}[/]")
+        choices = list(question.choices) or None
+        value = Prompt.ask(escape(question.name), console=self._err, choices=choices, default=question.default)
+        if value is None or not value.strip():
+            return None
+        by = Prompt.ask("your name", console=self._err) if question.signed else ""
+        why = Prompt.ask("why (may stay empty)", console=self._err, default="") if question.signed else ""
+        return Answer(value.strip(), by, why)
 
     def say(self, markup: str) -> None:
         """A line of progress."""

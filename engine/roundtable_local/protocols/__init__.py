@@ -10,7 +10,7 @@ from typing import Any
 from roundtable_local.errors import UsageError
 from roundtable_local.seats import Table
 from roundtable_local.settings import Strict
-from roundtable_local.steps import Debate, WorstCase
+from roundtable_local.steps import Debate, Question, WorstCase
 
 NAMES = ("supermajority",)
 
@@ -26,6 +26,10 @@ class Protocol:
         worst_cases: branches to rehearse.
         most_dissenters: how many structured dissenters its settings allow; None where it has no overlays.
         fallback: smaller settings and a warning for a debate that does not fit, or None; gets the table and the reason.
+        intake: looks at the table before anything runs: refuses it, or returns it as the debate needs it, with notices;
+            gets the table and a function that counts a text's tokens.
+        gate: questions to settle before the engine starts.
+        mirrored: top folders of the run directory that are also written below `--oracle-root`.
     """
 
     name: str
@@ -34,6 +38,9 @@ class Protocol:
     worst_cases: Callable[[Table[Any]], tuple[WorstCase, ...]]
     most_dissenters: Callable[[Any], int] | None = None
     fallback: Callable[[Table[Any], str], tuple[Any, str] | None] = lambda table, reason: None
+    intake: Callable[[Table[Any], Callable[[str], int]], tuple[Table[Any], tuple[str, ...]]] = lambda table, count: (table, ())  # fmt: skip
+    gate: Callable[[Table[Any]], tuple[Question, ...]] = lambda table: ()
+    mirrored: tuple[str, ...] = ()
 
 
 def find(name: str) -> Protocol:
