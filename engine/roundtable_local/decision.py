@@ -74,7 +74,7 @@ def read_decision(argument: str, slugs: SlugSettings) -> Decision:
     except (OSError, ValueError):  # longer than a file name can be, or with a NUL: not a path
         exists = False
     if exists:
-        return parse_decision(_read_file(path), str(path), slugs)
+        return parse_decision(read_text(path), str(path), slugs)
     if re.search(r"\s", argument.strip()) and path.suffix.lower() not in TEXT_SUFFIXES:
         return parse_decision(argument, QUESTION, slugs)
     raise UsageError(f"there is no file {argument!r}", "check the path, or put a question in quotes")
@@ -137,7 +137,12 @@ def _unapostrophe(text: str) -> str:
     return re.sub(r"(?<=\w)['\u2019](?=\w)", "", text)
 
 
-def _read_file(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """The text of a file, byte order mark and line ends as they are.
+
+    Raises:
+        DecisionError: a folder, unreadable, empty, binary or not UTF-8.
+    """
     fix_encoding = "save it as UTF-8 text"
     if path.is_dir():
         raise DecisionError(f"{path} is a folder", "name a text file")
@@ -166,6 +171,15 @@ def _plain(text: str) -> str:
 def whole_text(text: str) -> str:
     """Lone surrogates, from undecodable bytes of a command line or YAML escapes, replaced: no file can hold them."""
     return text.encode("utf-8", "replace").decode()
+
+
+def front_matter(text: str, source: str) -> Mapping[str, Any]:
+    """The settings between a text's opening --- lines; empty where there are none.
+
+    Raises:
+        DecisionError: they are not YAML.
+    """
+    return _split_front_matter(text, source)[0]
 
 
 def _split_front_matter(text: str, source: str) -> tuple[dict[str, Any], str, list[str]]:

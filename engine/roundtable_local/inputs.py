@@ -12,6 +12,7 @@ from roundtable_local.backends import check_name
 from roundtable_local.config import engine_settings, read_yaml, validate
 from roundtable_local.decision import Decision, read_decision, whole_text
 from roundtable_local.errors import ConfigError, DecisionError, UsageError
+from roundtable_local.seats import Fact, Seat
 from roundtable_local.settings import Strict
 
 DEFAULT_PROTOCOL = "supermajority"
@@ -46,6 +47,10 @@ class Inputs(Strict):
     dissent: tuple[str, ...] = ()
     codebase: str | None = None
     out: str | None = None
+    seats: tuple[Seat, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    language: str | None = None
+    oracle_root: str | None = None
 
 
 def read_inputs(
@@ -64,6 +69,10 @@ def read_inputs(
     dissent: Sequence[str] = (),
     codebase: Path | None = None,
     out: Path | None = None,
+    seats: Sequence[Seat] = (),
+    facts: Sequence[Fact] = (),
+    language: str | None = None,
+    oracle_root: Path | None = None,
 ) -> Inputs:
     """Read decision and config file; settle which protocol and model are meant.
 
@@ -96,6 +105,10 @@ def read_inputs(
         dissent=tuple(dissent),
         codebase=_codebase_path(codebase, decision, path),
         out=None if out is None else str(out.resolve()),
+        seats=tuple(seats),
+        facts=tuple(facts),
+        language=language,
+        oracle_root=None if oracle_root is None else str(oracle_root.resolve()),
     )
 
 

@@ -26,9 +26,10 @@ from roundtable_local.schema import canonical
 from roundtable_local.steps import Answer
 
 _REQUIRED: Mapping[str, Mapping[str, type]] = {
+    "start": {"inputs": dict, "fingerprint": dict, "place": dict},
     "reply": {"turn": str, "ask": str, "attempt": int},
     "answer": {"name": str, "value": str, "by": str, "why": str},
-    "end": {"verdict": str, "needs_human": bool, "summary": str, "results": list, "data": dict},
+    "end": {"verdict": str, "needs_human": bool, "summary": str, "failed": bool, "results": list, "data": dict},
 }
 """Keys, and the types of their values, without which an event cannot be read back."""
 

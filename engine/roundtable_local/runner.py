@@ -30,7 +30,7 @@ from roundtable_local.errors import (
 from roundtable_local.journal import Journal
 from roundtable_local.metrics import PromptTrie, summarise
 from roundtable_local.prompts import render
-from roundtable_local.rundir import RunDirectory
+from roundtable_local.rundir import Mirror, RunDirectory
 from roundtable_local.schema import InvalidReply, canonical, parse
 from roundtable_local.steps import Answer, Ask, Debate, Outcome, Publish, Question, Replies, Turn
 
@@ -39,6 +39,9 @@ _SEED_BITS = 63
 
 class Listener(Protocol):
     """Who watches a run: the terminal, or a test."""
+
+    def starting(self) -> None:
+        """The engine is being started."""
 
     def begun(self, path: Path) -> None:
         """The run directory is made."""
@@ -59,6 +62,9 @@ class Listener(Protocol):
 class Silent:
     """A listener that shows nothing."""
 
+    def starting(self) -> None:
+        """Nothing is shown."""
+
     def begun(self, path: Path) -> None:
         """Nothing is shown."""
 
@@ -74,6 +80,24 @@ class Silent:
     def ask(self, question: Question) -> Answer | None:
         """Nobody is there."""
         return None
+
+
+@dataclass(frozen=True)
+class Human:
+    """What a human said beforehand.
+
+    Args:
+        answers: by question name.
+        yes: consents to whatever asks for consent.
+    """
+
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+    yes: bool = False
+
+    def says(self, question: Question) -> Answer | None:
+        """The answer to a question, if it was given."""
+        given = self.answers.get(question.name)
+        return Answer("yes") if given is None and self.yes and question.consent else given
 
 
 def conduct(debate: Debate, room: Room) -> Outcome:
@@ -105,6 +129,8 @@ def check_answer(question: Question, answer: Answer) -> None:
         raise UsageError(
             f"{answer.value!r} is no answer to question {question.name!r}", f"one of: {', '.join(question.choices)}"
         )
+    if problem := question.check(answer.value):
+        raise UsageError(f"{answer.value!r} is no answer to question {question.name!r}: {problem}", "answer again")
     if question.signed and not answer.by.strip():
         raise UsageError(f"question {question.name!r} needs the name of who decides", "add --by NAME")
 
@@ -142,7 +168,8 @@ class Room:
         directory: the locked run directory.
         journal: its journal.
         backend: the engine; None where only the journal may speak.
-        answers: answers from the command line.
+        human: what a human said beforehand.
+        mirror: gets a copy of some files.
         listener: who watches.
         stop: asked while generating; true ends the run, resumably.
         log: lines that LOG.md begins with.
@@ -156,7 +183,8 @@ class Room:
     directory: RunDirectory
     journal: Journal
     backend: Backend | None = None
-    answers: Mapping[str, Answer] = field(default_factory=dict)
+    human: Human = field(default_factory=Human)
+    mirror: Mirror | None = None
     listener: Listener = field(default_factory=Silent)
     stop: Callable[[], bool] = lambda: False
     log: list[str] = field(default_factory=list)
@@ -209,7 +237,7 @@ class Room:
         """
         if (known := self.journal.answers().get(question.name)) is not None:
             return known
-        answer = self.answers.get(question.name) or self.listener.ask(question)
+        answer = self.human.says(question) or self.listener.ask(question)
         if answer is None and question.default is not None:
             answer = Answer(question.default)
         if answer is None:
@@ -227,6 +255,8 @@ class Room:
             self.directory.folder(folder)
         for name, text in step.files.items():
             self.directory.write(name, text)
+            if self.mirror is not None:
+                self.mirror.write(name, text)
         for notice in step.notices:
             self._note(notice)
         self._write_log()

@@ -30,6 +30,10 @@ class Terminal:
         self._err = Console(stderr=True, highlight=False, soft_wrap=True)
         self._began = time.monotonic()
 
+    def starting(self) -> None:
+        """The engine is being started."""
+        self.say("starting the engine ...")
+
     def begun(self, path: Path) -> None:
         """The run directory is made."""
         self.say(f"writing to {escape(str(path))}")
