@@ -250,6 +250,8 @@ def run(
         afterwards = execute.Afterwards(ledger, roadmap, commit)
         afterwards.check(out)
         terminal.say(f"[bold]{planned.protocol.name}[/] on {planned.profile.path}")
+        for line in planned.protocol.announce(planned.table):
+            terminal.say(f"  {escape(line)}")
         for warning in planned.warnings:
             terminal.notice(warning)
         with _stoppable() as stop:

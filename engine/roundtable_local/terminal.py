@@ -96,6 +96,8 @@ class Terminal:
         for seat in plan.table.seats:
             seats.add_row(*(escape(text) for text in (seat.name, seat.perspective, seat.duty)))
         self._out.print(seats)
+        for line in plan.protocol.announce(plan.table):
+            self._out.print(escape(line))
         self._out.print(self._turns(plan))
         self._out.print(f"window {budget.window:,} tokens, replies at {budget.shrink:.0%} of their full length")
         self._out.print(f"would write under {escape(decision.slug)}-{plan.inputs.date.replace('-', '')}/:")

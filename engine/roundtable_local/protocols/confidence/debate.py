@@ -316,6 +316,20 @@ def gate(table: SettingsTable) -> tuple[Question, ...]:
     return tuple(Question(name, (text,), choices=(_YES, _NO), consent=True) for name, text in asked.items())
 
 
+def announce(table: SettingsTable) -> tuple[str, ...]:
+    """Roster with each soul's source, question, options, aggregator (O-023)."""
+    settings = table.settings
+    seats = [f"seat {seat.name}: soul read from {seat.source}" for seat in table.seats]
+    facts = ", ".join(fact.title for fact in table.facts) or "none beyond the question"
+    options = ", ".join(settings.options) or "to be proposed"
+    return (
+        *seats,
+        f"question: {table.decision.topic}",
+        f"facts: {facts}",
+        f"options: {options}; aggregator: {settings.aggregator}",
+    )
+
+
 def worst_cases(table: SettingsTable) -> tuple[WorstCase, ...]:
     """All four rounds. Nobody is certain enough to stop early, so confidences are written shorter than they may be."""
     prefer = {"confidence_now": "7"}
@@ -331,6 +345,7 @@ PROTOCOL = Protocol(
     worst_cases,
     intake=intake,
     gate=gate,
+    announce=announce,
     mirrored=("lab", "inbox"),
     takes=frozenset({"seats", "context", "language", "oracle-root"}),
 )
