@@ -241,6 +241,7 @@ class Room:
         if answer is None and question.default is not None:
             answer = Answer(question.default)
         if answer is None:
+            self._write_metrics()
             raise SuspendedError(
                 f"question {question.name!r} waits for an answer: {' '.join(question.parts)}",
                 f"roundtable-local resume {self.directory.path} {answering(question)}",
@@ -266,6 +267,9 @@ class Room:
         self._write_log()
         if not self.journal.of("end"):
             self.journal.append("end", **asdict(outcome))
+        self._write_metrics()
+
+    def _write_metrics(self) -> None:
         self.directory.write("metrics.json", summarise(self.journal.events))
 
     def _tries(self, ask: Ask) -> int:
