@@ -9,12 +9,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import date as Date  # noqa: N812 - the word `date` is an option's name here
 from pathlib import Path
 from types import FrameType
@@ -24,7 +25,8 @@ import typer
 from rich.markup import escape
 
 import roundtable_local
-from roundtable_local import errors, execute, protocols
+from roundtable_local import errors, execute, logbook, protocols
+from roundtable_local.caller import Panels
 from roundtable_local.config import engine_settings, parse_set, protocol_settings
 from roundtable_local.decision import read_text
 from roundtable_local.inputs import DEFAULT_PROTOCOL, read_inputs
@@ -33,12 +35,13 @@ from roundtable_local.protocols.confidence import statefile, tally
 from roundtable_local.protocols.confidence.settings import ConfidenceSettings
 from roundtable_local.runner import Human
 from roundtable_local.seating import read_facts, read_souls
-from roundtable_local.steps import Answer, Outcome
+from roundtable_local.seats import Fact
+from roundtable_local.steps import Answer, Outcome, Question
 from roundtable_local.terminal import Terminal
 
 OK, FAILED, USAGE, HUMAN, INTERRUPTED = 0, 1, 2, 3, 130
 REPROMPT = 2  # O-060: of `vote` alone
-TABLE, CONFIDENCE = "The table", "Protocol confidence"
+TABLE, CONFIDENCE, PANEL = "The table", "Protocol confidence", "Protocol panel"
 """Headings in the help of `run`."""
 
 app = typer.Typer(
@@ -117,6 +120,21 @@ def _main(
     pass
 
 
+Model = Annotated[str | None, typer.Option(help="A model folder, a profile file, or a profile's name (tiny-cpu).")]
+BackendName = Annotated[str | None, typer.Option(help="vllm or scripted; default: the model profile's.")]
+Out = Annotated[Path, typer.Option(help="Where run directories are made.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of all sampling.")]
+RunDate = Annotated[str | None, typer.Option(help="Date of the run, YYYY-MM-DD; default: today.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting (model.KEY for the model's). Repeatable."),
+]
+ConfigPath = Annotated[Path | None, typer.Option(help="A YAML file with protocol, model, settings, model_settings.")]
+RepliesPath = Annotated[Path | None, typer.Option(help="Scripted replies (YAML), with --backend scripted.")]
+Context = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="FILE", help="Facts that every seat may use, read whole. Repeatable.", rich_help_panel=TABLE),
+]
 Answers = Annotated[
     list[str] | None, typer.Option("--answer", metavar="NAME=VALUE", help="Answer a question beforehand. Repeatable.")
 ]
@@ -130,6 +148,19 @@ Roadmap = Annotated[
 Commit = Annotated[
     bool, typer.Option("--commit", help="Commit the run directory (and the ledger) to your git repository.")
 ]
+Quorum = Annotated[str | None, typer.Option(help="Accepts needed: 2/3 or 3/3.", rich_help_panel=PANEL)]
+LogFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Append log lines to this Markdown file.", rich_help_panel=PANEL)
+]
+Project = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR", help="Log to the scratchpad of this project's one unit in flight.", rich_help_panel=PANEL
+    ),
+]
+Unit = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Which unit, where several are in flight.", rich_help_panel=PANEL)
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Say yes to whatever asks for consent, for unattended runs.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the report's path and errors only.")]
 
@@ -140,21 +171,14 @@ def run(
     protocol: Annotated[
         str | None, typer.Option(help=f"How to debate: {', '.join(protocols.NAMES)}; default: {DEFAULT_PROTOCOL}.")
     ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="A model folder, a profile file, or a profile's name (tiny-cpu).")
-    ] = None,
-    backend: Annotated[str | None, typer.Option(help="vllm or scripted; default: the model profile's.")] = None,
-    out: Annotated[Path, typer.Option(help="Where run directories are made.")] = Path("roundtables"),
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all sampling.")] = 0,
-    date: Annotated[str | None, typer.Option(help="Date of the run, YYYY-MM-DD; default: today.")] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting (model.KEY for the model's). Repeatable."),
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="A YAML file with protocol, model, settings, model_settings.")
-    ] = None,
-    replies: Annotated[Path | None, typer.Option(help="Scripted replies (YAML), with --backend scripted.")] = None,
+    model: Model = None,
+    backend: BackendName = None,
+    out: Out = Path("roundtables"),
+    seed: Seed = 0,
+    date: RunDate = None,
+    settings: Settings = None,
+    config: ConfigPath = None,
+    replies: RepliesPath = None,
     seats: Annotated[
         list[str] | None,
         typer.Option(
@@ -169,12 +193,7 @@ def run(
             metavar="NAME: HABIT", help="A real person, by the one habit they bring. Repeatable.", rich_help_panel=TABLE
         ),
     ] = None,
-    context: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE", help="Facts that every seat may use, read whole. Repeatable.", rich_help_panel=TABLE
-        ),
-    ] = None,
+    context: Context = None,
     language: Annotated[
         str | None,
         typer.Option(
@@ -195,6 +214,23 @@ def run(
             rich_help_panel=CONFIDENCE,
         ),
     ] = None,
+    quorum: Quorum = None,
+    goal: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What the artifact is meant to reach.", rich_help_panel=PANEL)
+    ] = None,
+    proposal: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The unit's proposal; of a long one the fitting section.", rich_help_panel=PANEL
+        ),
+    ] = None,
+    focus: Annotated[
+        str | None,
+        typer.Option(help="Section of a long proposal: approach, success-criteria, or auto.", rich_help_panel=PANEL),
+    ] = None,
+    log: LogFile = None,
+    project: Project = None,
+    unit: Unit = None,
     personas: Annotated[
         str | None, typer.Option(metavar="ROLE=PERSONA,...", help="Voices of seats, see configs/personas.yaml.")
     ] = None,
@@ -234,14 +270,21 @@ def run(
     terminal = Terminal(quiet=quiet)
     with _reported(terminal):
         set_protocol, set_model = parse_set(settings or [])
-        shortcuts = {"orchestration": orchestration, "options": options, "aggregator": aggregator}
+        shortcuts = {
+            "orchestration": orchestration,
+            "options": options,
+            "aggregator": aggregator,
+            "quorum": quorum,
+            "focus": focus,
+        }
         set_protocol |= {key: value for key, value in shortcuts.items() if value is not None}
         inputs = read_inputs(
             decision, protocol=protocol, model=model, backend=backend, seed=seed, date=_date(date), config=config,
             set_protocol=set_protocol, set_model=set_model, replies=replies, personas=_personas(personas),
             dissent=_dissent(dissent, devil_advocate), codebase=codebase, out=out,
             seats=read_souls([path for each in seats or [] for path in _listed(each)], person or [], engine_settings().slug),
-            facts=read_facts(context or []), language=language, oracle_root=oracle_root,
+            facts=(*_goal(goal), *read_facts([proposal] if proposal else [], "proposal"), *read_facts(context or [])),
+            language=language, oracle_root=oracle_root, log=_log_target(terminal, log, project, unit),
         )  # fmt: skip
         planned = make_plan(inputs)
         if dry_run:
@@ -329,6 +372,82 @@ def verify(run_dir: Annotated[Path, typer.Argument(help="Directory of a finished
             message = f"not what the journal renders to: {', '.join(changed)}"
             raise errors.JournalError(message, "render the files again with roundtable-local report")
     terminal.result(f"{run_dir}: all files are what the journal renders to")
+
+
+@app.command()
+def panel(
+    jsonl: Annotated[bool, typer.Option("--jsonl", help="Read a JSON object per line; needed.")] = False,
+    model: Model = None,
+    backend: BackendName = None,
+    out: Out = Path("roundtables"),
+    seed: Seed = 0,
+    date: RunDate = None,
+    settings: Settings = None,
+    config: ConfigPath = None,
+    replies: RepliesPath = None,
+    context: Context = None,
+    quorum: Quorum = None,
+    log: LogFile = None,
+    project: Project = None,
+    unit: Unit = None,
+    auto: Annotated[
+        bool, typer.Option("--auto", help="Give escalations back as results instead of leaving the run waiting.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Answer many panel decisions with one loaded engine: a JSON object per line in, a result per line out.
+
+    Keys of a line: artifact (needed), decision, context, goal, proposal, quorum, focus, log, auto. The options here are
+    the standing instruction; a line may override quorum, log and auto. A bad line gets an error object.
+
+    Example:
+
+    [bold]echo '{"artifact": "Cache pages for an hour.", "quorum": "3/3"}' | roundtable-local panel --jsonl --model tiny-cpu[/]
+    """
+    terminal = Terminal(quiet=quiet)
+    with _reported(terminal), _stoppable() as stop:
+        if not jsonl:
+            fix = "add --jsonl and pipe the decisions in; for one decision: roundtable-local run ARTIFACT --protocol panel"
+            raise errors.UsageError("panel answers JSON lines on standard input", fix)
+        set_protocol, set_model = parse_set(settings or [])
+        standing = read_inputs(
+            "a panel's standing instruction", protocol="panel", model=model, backend=backend, seed=seed, date=_date(date),
+            config=config, set_protocol=set_protocol | ({"quorum": quorum} if quorum else {}), set_model=set_model,
+            replies=replies, out=out, facts=read_facts(context or []), log=_log_target(terminal, log, project, unit),
+        )  # fmt: skip
+        with closing(Panels(standing, out, auto=auto, listener=terminal, stop=stop)) as panels:
+            for result in panels.answer(sys.stdin.buffer):
+                sys.stdout.write(json.dumps(result, ensure_ascii=False) + "\n")
+                sys.stdout.flush()
+
+
+def _goal(text: str | None) -> tuple[Fact, ...]:
+    return (Fact(kind="goal", title="goal", text=text),) if text and text.strip() else ()
+
+
+def _log_target(terminal: Terminal, log: Path | None, project: Path | None, unit: str | None) -> Path | None:
+    """Where log lines go: the file named, the one unit in flight or the one named, else nowhere (M-052, M-053, M-g8)."""
+    if log is not None or project is None:
+        return log
+    if not project.is_dir():
+        raise errors.UsageError(f"there is no folder {str(project)!r}", "check the path given to --project")
+    pads = {pad.parent.name: pad for pad in logbook.in_flight(project)}
+    if unit is not None:
+        if unit not in pads:
+            known = ", ".join(pads) or "none"
+            raise errors.UsageError(f"no unit {unit!r} is in flight in {project}", f"in flight: {known}")
+        return pads[unit]
+    if len(pads) > 1:
+        question = Question(
+            "unit", ("Several units are in flight: which one's scratchpad is the log?",), choices=(*pads, "none")
+        )
+        answer = terminal.ask(question)
+        if answer is None:
+            terminal.notice(
+                f"several units are in flight ({', '.join(pads)}): log lines go to standard output; name one with --unit"
+            )
+        return pads.get(answer.value) if answer else None
+    return next(iter(pads.values()), None)
 
 
 @app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})

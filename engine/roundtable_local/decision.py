@@ -19,6 +19,9 @@ TEXT_SUFFIXES = frozenset({".md", ".markdown", ".txt", ".text", ".rst", ".adoc",
 QUESTION = "question"
 """Source of a decision that was asked on the command line."""
 
+STDIN = "standard input"
+"""Source of a decision that was piped in, with `-` as its name."""
+
 _BLOCK = re.compile(r"^(personas|dissent):[ \t]*$")
 _ENTRY = {
     "personas": re.compile(r"^[ \t]*(?:-[ \t]+)?([\w-]+):[ \t]*([\w-]+)[ \t]*$"),
@@ -143,13 +146,22 @@ def read_text(path: Path) -> str:
     Raises:
         DecisionError: a folder, unreadable, empty, binary or not UTF-8.
     """
-    fix_encoding = "save it as UTF-8 text"
     if path.is_dir():
         raise DecisionError(f"{path} is a folder", "name a text file")
     try:
         data = path.read_bytes()
     except OSError as error:
         raise DecisionError(f"{path} cannot be read: {error.strerror}", "check its permissions") from error
+    return decode(data, str(path))
+
+
+def decode(data: bytes, path: str) -> str:
+    """The text of bytes that came from `path`.
+
+    Raises:
+        DecisionError: empty, binary or not UTF-8.
+    """
+    fix_encoding = "save it as UTF-8 text"
     if not data.strip():
         raise DecisionError(f"{path} is empty", "write the decision and its context into it")
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):

@@ -301,6 +301,7 @@ def _conduct(
         backend=backend,
         human=human,
         mirror=None if mirror is None else Mirror(mirror, plan.protocol.mirrored),
+        log_file=Path(plan.inputs.log) if plan.inputs.log else None,
         listener=listener,
         stop=stop,
         log=list(plan.warnings),

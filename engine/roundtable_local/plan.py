@@ -14,7 +14,7 @@ from roundtable_local.backends.base import Sampling
 from roundtable_local.budget import Budget, Rehearsal, rehearse
 from roundtable_local.codebase import Codebase, CodebaseSettings, read_codebase
 from roundtable_local.config import engine_settings, merge, model_profile, protocol_settings, read_yaml, validate
-from roundtable_local.decision import Decision, parse_decision
+from roundtable_local.decision import Decision, parse_decision, slugify
 from roundtable_local.errors import ConfigError, DecisionError, UsageError, WindowError
 from roundtable_local.inputs import Inputs
 from roundtable_local.language import language_of
@@ -74,6 +74,8 @@ def make_plan(inputs: Inputs) -> Plan:
     """
     engine = engine_settings()
     decision = parse_decision(inputs.text, inputs.source, engine.slug)
+    if inputs.topic:
+        decision = replace(decision, topic=inputs.topic, slug=slugify(inputs.topic, engine.slug))
     protocol = protocols.find(inputs.protocol)
     settings = _settings(protocol, decision, inputs)
     if not inputs.model:
@@ -201,6 +203,8 @@ def _refuse_untaken(protocol: protocols.Protocol, inputs: Inputs) -> None:
         "codebase": inputs.codebase,
         "language": inputs.language,
         "oracle-root": inputs.oracle_root,
+        "log": inputs.log,
+        "goal or proposal": any(fact.kind != "context" for fact in inputs.facts),
     }
     for what, value in given.items():
         if value and what not in protocol.takes:

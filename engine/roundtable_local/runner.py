@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel
 
+from roundtable_local import logbook
 from roundtable_local.backends.base import Backend, Generation, Request, Sampling
 from roundtable_local.budget import REASON_CHARACTERS, Budget
 from roundtable_local.errors import (
@@ -32,7 +33,7 @@ from roundtable_local.metrics import PromptTrie, summarise
 from roundtable_local.prompts import render
 from roundtable_local.rundir import Mirror, RunDirectory
 from roundtable_local.schema import InvalidReply, canonical, parse
-from roundtable_local.steps import Answer, Ask, Debate, Outcome, Publish, Question, Replies, Turn
+from roundtable_local.steps import Answer, Ask, Debate, Entry, Outcome, Publish, Question, Replies, Turn
 
 _SEED_BITS = 63
 
@@ -55,6 +56,9 @@ class Listener(Protocol):
     def notice(self, text: str) -> None:
         """A line for LOG.md came up."""
 
+    def entry(self, entry: Entry) -> None:
+        """A log entry that goes to no file."""
+
     def ask(self, question: Question) -> Answer | None:
         """A human is asked; None where nobody is there."""
 
@@ -75,6 +79,9 @@ class Silent:
         """Nothing is shown."""
 
     def notice(self, text: str) -> None:
+        """Nothing is shown."""
+
+    def entry(self, entry: Entry) -> None:
         """Nothing is shown."""
 
     def ask(self, question: Question) -> Answer | None:
@@ -170,6 +177,7 @@ class Room:
         backend: the engine; None where only the journal may speak.
         human: what a human said beforehand.
         mirror: gets a copy of some files.
+        log_file: the user's log that entries go to; without one they are shown.
         listener: who watches.
         stop: asked while generating; true ends the run, resumably.
         log: lines that LOG.md begins with.
@@ -185,6 +193,7 @@ class Room:
     backend: Backend | None = None
     human: Human = field(default_factory=Human)
     mirror: Mirror | None = None
+    log_file: Path | None = None
     listener: Listener = field(default_factory=Silent)
     stop: Callable[[], bool] = lambda: False
     log: list[str] = field(default_factory=list)
@@ -260,6 +269,8 @@ class Room:
                 self.mirror.write(name, text)
         for notice in step.notices:
             self._note(notice)
+        for entry in step.entries:
+            self._enter(entry)
         self._write_log()
 
     def close(self, outcome: Outcome) -> None:
@@ -271,6 +282,16 @@ class Room:
 
     def _write_metrics(self) -> None:
         self.directory.write("metrics.json", summarise(self.journal.events))
+
+    def _enter(self, entry: Entry) -> None:
+        """An entry goes to the log once: it is journalled when it stands there, so a replay writes none."""
+        if self.backend is None or entry.key in {event["key"] for event in self.journal.of("entry")}:
+            return
+        if self.log_file is None:
+            self.listener.entry(entry)
+        elif not (self.journal.of("resume") and logbook.holds(self.log_file, entry.heading, entry.text)):
+            logbook.add(self.log_file, entry.heading, entry.text)
+        self.journal.append("entry", key=entry.key)
 
     def _tries(self, ask: Ask) -> int:
         """A seat's reply has its attempts and is lost; one that the debate needs has them again with every resume."""

@@ -14,7 +14,7 @@ from rich.table import Table as Grid
 from roundtable_local.backends.base import Generation
 from roundtable_local.errors import RoundtableError
 from roundtable_local.plan import Plan
-from roundtable_local.steps import Answer, Question
+from roundtable_local.steps import Answer, Entry, Question
 
 
 class Terminal:
@@ -67,6 +67,10 @@ class Terminal:
         by = Prompt.ask("your name", console=self._err) if question.signed else ""
         why = Prompt.ask("why (may stay empty)", console=self._err, default="") if question.signed else ""
         return Answer(value.strip(), by, why)
+
+    def entry(self, entry: Entry) -> None:
+        """A log entry that goes to no file is shown as it would stand there (M-053)."""
+        self.result(f"{entry.heading}\n{entry.text}")
 
     def say(self, markup: str) -> None:
         """A line of progress."""
