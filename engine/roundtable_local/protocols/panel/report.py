@@ -66,7 +66,7 @@ def _notices(state: State) -> list[str]:
         for seat, reason in vote.outputs.lost.items()
     ]
     if standing(state) == WAITING:
-        lines.append("> **Waiting:** the user's answer to the question below decides.")
+        lines.append("> **Waiting:** the user's answer to the question below (`escalation`) decides.")
     if standing(state) == RETURNED:
         lines.append(
             "> **No decision:** the question below goes back to whoever called the panel. A human must decide."
@@ -113,7 +113,7 @@ def _lost(state: State, seat: str) -> str:
 def _concerns(vote: Vote) -> tuple[str, ...]:
     found = [concern_text(each) for each in vote.outputs.concerns]
     lost = "" if vote.outputs.critique else "The Skeptic gave no valid reply."
-    return f"### Concerns, vote {vote.number}", numbered(found) or lost or NO_CONCERNS
+    return f"### Vote {vote.number}", numbered(found) or lost or NO_CONCERNS
 
 
 def _revision(state: State) -> tuple[str, ...]:
