@@ -24,7 +24,7 @@ from roundtable_local.protocols.supermajority.replies import (
     Summary,
 )
 from roundtable_local.schema import FILL, InvalidReply, Schema, canonical, grammar, largest, parse
-from roundtable_local.steps import Count, Keys, Narrowing, Values
+from roundtable_local.steps import Count, Keys, Length, Narrowing, Values
 from tests.helpers import any_ask, draw, fill, supermajority_asks
 
 REPLIES = (RoundOne, RoundTwo, Merged, Disagreements, Ballot, Summary)
@@ -157,6 +157,40 @@ def test_count_narrows_a_list() -> None:
     assert (parts["minItems"], parts["maxItems"]) == (2, 2)
 
 
+def test_length_narrows_a_text_and_no_other() -> None:
+    properties = grammar(Sample, {**NARROW, "reason": Length(12)})["properties"]
+    assert (properties["reason"]["minLength"], properties["reason"]["maxLength"]) == (2, 12)
+    assert properties["description"]["maxLength"] == 40
+    assert grammar(Sample, NARROW)["properties"]["reason"]["maxLength"] == 40
+
+
+def test_length_never_widens_a_text() -> None:
+    assert grammar(Sample, {**NARROW, "reason": Length(41)})["properties"]["reason"]["maxLength"] == 40
+
+
+def test_length_narrows_texts_in_lists_and_mappings() -> None:
+    properties = grammar(Sample, {**NARROW, "parts.*.title": Length(7), "notes.*": Length(9)})["properties"]
+    assert properties["parts"]["items"]["properties"]["title"]["maxLength"] == 7
+    assert [note["maxLength"] for note in properties["notes"]["properties"].values()] == [9, 9]
+
+
+@given(st.floats(0, 1), st.integers(2, 60), st.integers(2, 60))
+def test_a_narrowed_length_shrinks_in_proportion_and_never_below_the_least(share: float, least: int, most: int) -> None:
+    narrow = {**NARROW, "reason": Length(most)}
+    full, middle, low = (
+        grammar(Sample, narrow, shrink, least)["properties"]["reason"]["maxLength"] for shrink in (1.0, share, 0.0)
+    )
+    assert (full, low) == (min(most, 40), min(least, most, 40))
+    assert low <= middle <= full
+
+
+def test_a_text_over_its_narrowed_length_is_invalid() -> None:
+    schema = grammar(Sample, {**NARROW, "reason": Length(7)})
+    assert isinstance(parse(Sample, schema, canonical(sample())), Sample)
+    with pytest.raises(InvalidReply, match="reason"):
+        parse(Sample, schema, canonical(sample(reason="because!")))
+
+
 @pytest.mark.parametrize(
     ("allowed", "picks"),
     [(("a", "c"), [["a"], ["c"]]), (("b",), [["b"]]), (("c",), [["c"]]), (("a", "b"), [["a", "b"]])],
@@ -181,6 +215,7 @@ def test_a142_an_off_menu_vote_cannot_be_written() -> None:
         {"parts.*.size": Values(("x",))},
         {"sides.R1.pick": Values(("a",))},
         {"deep.*.er": Count(1, 1)},
+        {"parts.*.length": Length(9)},
     ],
 )
 def test_a_path_that_is_not_in_the_type_is_a_key_error(narrow: dict[str, Narrowing]) -> None:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import jsonschema
 from pydantic import BaseModel, ValidationError
 
-from roundtable_local.steps import Count, Keys, Narrowing, Values
+from roundtable_local.steps import Count, Keys, Length, Narrowing, Values
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -35,7 +35,7 @@ def grammar(
 
     Args:
         kind: the reply's type.
-        narrow: per dotted field path, the values, keys or item counts allowed this time.
+        narrow: per dotted field path, the values, keys, item counts or lengths allowed this time.
         shrink: 0 to 1; string bounds move from `min_characters` (0) to their full length (1).
         min_characters: the least that any string bound shrinks to.
 
@@ -89,6 +89,8 @@ def _leaf(node: Schema, rule: Narrowing | None, shrink: float, min_characters: i
     if choices is not None:
         return {"enum": list(choices)}
     leaf = dict(node)
+    if isinstance(rule, Length):  # never more than the type allows: its own check comes after
+        leaf["maxLength"] = min(leaf["maxLength"], rule.most)
     if "maxLength" in leaf and leaf["maxLength"] > min_characters:
         leaf["maxLength"] = min_characters + int((leaf["maxLength"] - min_characters) * shrink)
     return leaf

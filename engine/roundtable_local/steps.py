@@ -73,7 +73,14 @@ class Count:
     most: int
 
 
-Narrowing = Values | Keys | Count
+@dataclass(frozen=True, slots=True)
+class Length:
+    """Narrows a text to at most this many characters, still less where the window is small."""
+
+    most: int
+
+
+Narrowing = Values | Keys | Count | Length
 
 
 @dataclass(frozen=True)
