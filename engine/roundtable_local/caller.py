@@ -146,6 +146,7 @@ class Panels:
 
     def _engine(self, plan: Plan) -> Backend:
         if self._backend is None:
+            self._listener.starting()
             self._backend = self._make(plan)
         return _Kept(self._backend)
 
@@ -155,11 +156,13 @@ class _Unattended:
 
     def __init__(self, listener: Listener) -> None:
         self.path: Path | None = None
-        self.starting = listener.starting
         self.turn = listener.turn
         self.reply = listener.reply
         self.notice = listener.notice
         self._begun = listener.begun
+
+    def starting(self) -> None:
+        """Nothing is shown here: one engine serves all runs."""
 
     def begun(self, path: Path) -> None:
         self.path = path.resolve()

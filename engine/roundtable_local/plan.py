@@ -105,6 +105,8 @@ def make_plan(inputs: Inputs) -> Plan:
         table, taken = protocol.intake(table, codec.count)
     except Refused as error:
         raise UsageError(error.message, error.fix) from error
+    if table.decision.topic != decision.topic:  # what stood in it beside the topic is no part of the name
+        table = replace(table, decision=replace(table.decision, slug=slugify(table.decision.topic, engine.slug)))
     window = min(profile.window, model.window or profile.window)
     budget = Budget(codec, window, profile.tokens_per_character, engine.budget)
     table, rehearsal, fallback = _rehearse(protocol, table, budget)

@@ -12,7 +12,7 @@ from roundtable_local.seats import Table
 from roundtable_local.settings import Strict
 from roundtable_local.steps import Debate, Question, WorstCase
 
-NAMES = ("supermajority", "confidence", "panel")
+NAMES = ("supermajority", "confidence", "panel", "divergence")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""The divergence protocol: opinions are kept apart, and minorities reach the report (rules R-)."""
