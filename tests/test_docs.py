@@ -5,24 +5,27 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
-RULES = ROOT / "tests" / "fixtures" / "rules-supermajority.txt"
+RULES = ROOT / "tests" / "fixtures"
 DOC = (ROOT / "docs" / "protocols.md").read_text("utf-8")
 
 
-def test_every_rule_id_is_covered_once() -> None:
+@pytest.mark.parametrize(("prefix", "protocol"), [("A-", "supermajority"), ("M-", "panel")])
+def test_every_rule_id_is_covered_once(prefix: str, protocol: str) -> None:
     covered = [
         rule
         for line in DOC.splitlines()
-        if line.startswith("| A-")
+        if line.startswith(f"| {prefix}")
         for rule in line.split("|")[1].replace(" ", "").split(",")
     ]
-    assert sorted(covered) == RULES.read_text("utf-8").split()
+    assert sorted(covered) == (RULES / f"rules-{protocol}.txt").read_text("utf-8").split()
 
 
 def test_every_file_named_exists() -> None:
     named = set(re.findall(r"`([\w/.-]+\.(?:py|yaml|j2))`", DOC))
     assert named
+    package = ROOT / "engine" / "roundtable_local"
     for name in named:
-        inside = ROOT / "engine" / "roundtable_local" / re.sub(r"^supermajority/", "protocols/supermajority/", name)
-        assert (ROOT / name).is_file() or inside.is_file(), name
+        assert any((folder / name).is_file() for folder in (ROOT, package, package / "protocols")), name
