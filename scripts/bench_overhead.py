@@ -39,7 +39,7 @@ from roundtable_local.errors import RoundtableError
 from roundtable_local.inputs import read_inputs
 from roundtable_local.plan import make_plan
 from roundtable_local.prompts import render
-from roundtable_local.runner import Silent
+from roundtable_local.runner import Human, Silent
 from roundtable_local.tokens import Codec
 
 P = ParamSpec("P")
@@ -128,7 +128,7 @@ def _debate(decision: Path, folder: Path, options: argparse.Namespace, clocks: C
         str(decision), protocol="supermajority", model=options.model, backend="scripted", seed=1, date=DATE, config=None,
         set_protocol={}, set_model={"window": options.window}, replies=None,
     )  # fmt: skip
-    execute.run(make_plan(inputs), folder, {}, Silent(), lambda: False, lambda plan: TimedBackend(clocks))
+    execute.run(make_plan(inputs), folder, Human(), Silent(), lambda: False, lambda plan: TimedBackend(clocks))
 
 
 def report(debates: Sequence[Clocks], limit: float) -> str:

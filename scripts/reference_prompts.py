@@ -13,7 +13,7 @@ from roundtable_local import execute
 from roundtable_local.inputs import read_inputs
 from roundtable_local.journal import NAME
 from roundtable_local.plan import make_plan
-from roundtable_local.runner import Silent
+from roundtable_local.runner import Human, Silent
 
 ROOT = Path(__file__).resolve().parent.parent
 DECISION = ROOT / "examples" / "modular-monolith.md"
@@ -27,7 +27,7 @@ def main() -> None:
         set_protocol={}, set_model={}, replies=None,
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
-        path, _ = execute.run(make_plan(inputs), Path(folder), {}, Silent(), lambda: False)
+        path, _ = execute.run(make_plan(inputs), Path(folder), Human(), Silent(), lambda: False)
         events = [json.loads(line) for line in (path / NAME).read_text("utf-8").splitlines()]
     replies = [event for event in events if event["event"] == "reply"]
     hashes = {f"{each['turn']}/{each['ask']}/{each['attempt']}": each["prompt_sha256"] for each in replies}

@@ -19,16 +19,18 @@ import roundtable_local
 from roundtable_local import protocols
 from roundtable_local.backends.base import Generation, Request, Sampling
 from roundtable_local.backends.scripted import ScriptedBackend
-from roundtable_local.budget import Budget
+from roundtable_local.budget import Budget, Rehearsal, rehearse
 from roundtable_local.config import engine_settings, protocol_settings, read_yaml
 from roundtable_local.decision import parse_decision
 from roundtable_local.prompts import render
+from roundtable_local.protocols import Protocol
 from roundtable_local.protocols.supermajority.settings import SupermajoritySettings
 from roundtable_local.schema import Schema, parse
 from roundtable_local.seats import Roster, Table
 from roundtable_local.shipped import shipped
 from roundtable_local.steps import Answer, Ask, Outcome, Question, Replies, Turn
 from roundtable_local.tokens import Codec
+from tests.halls import Hall
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = Path(roundtable_local.__file__).resolve().parent
@@ -178,3 +180,22 @@ def no_longer_than(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def rehearsed(protocol: Protocol, table: Table[Any]) -> Rehearsal:
+    """The rehearsal of any protocol's debate, with the scripted model's tokenizer."""
+    return rehearse(lambda: protocol.debate(table), protocol.worst_cases(table), scripted_budget())
+
+
+def draw_debate(protocol: Protocol, table: Table[Any], seed: int, answers: Mapping[str, Answer] | None = None) -> Hall:
+    """A whole debate of any protocol, with replies drawn from the grammars."""
+    budget, drawn = scripted_budget(), random.Random(seed)
+
+    def reply(turn: Turn) -> Replies:
+        values = {}
+        for ask in turn.asks:
+            form = budget.form(ask)
+            values[ask.id] = parse(ask.reply, form.schema, draw(form.schema_json, drawn.getrandbits(40)))
+        return Replies(values)
+
+    return Hall(protocol.debate(table), reply, answers)

@@ -25,13 +25,18 @@ BLOCK = 32
 PROSE = {"type": "object", "properties": {"text": {"type": "string", "minLength": 1, "maxLength": 60}}, "required": ["text"], "additionalProperties": False}  # fmt: skip
 
 
+DECISION = ROOT / "examples" / "modular-monolith.md"
+COMMON = ["--model", "tiny-cpu", "--seed", "1", "--date", "2026-03-01"]
+
+
+def _call(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "roundtable_local", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False, timeout=1500)
+
+
 def _run(out: Path, *options: str) -> tuple[Path, str]:
     """A whole debate by the command line: the run directory and what was printed on standard error."""
-    command = [sys.executable, "-m", "roundtable_local", "run", str(ROOT / "examples" / "modular-monolith.md")]
-    common = ["--model", "tiny-cpu", "--seed", "1", "--date", "2026-03-01", "--out", str(out)]
-    done = subprocess.run(
-        [*command, *common, *options], capture_output=True, text=True, encoding="utf-8", check=False, timeout=1500
-    )
+    done = _call("run", str(DECISION), *COMMON, "--out", str(out), *options)
     assert done.returncode == 0, done.stderr
     (path,) = out.iterdir()
     assert done.stdout.strip() == str(path / "REPORT.md")
@@ -41,6 +46,21 @@ def _run(out: Path, *options: str) -> tuple[Path, str]:
 @pytest.fixture(name="debate", scope="module")
 def _debate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return _run(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(name="sitting", scope="module")
+def _sitting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The confidence protocol: five souls, three options; a deadlock is broken by hand."""
+    out = tmp_path_factory.mktemp("sitting")
+    convened = ["--protocol", "confidence", "--options", "split,modular-monolith,wait", "--yes"]
+    done = _call("run", str(DECISION), *COMMON, "--out", str(out), *convened)
+    assert done.returncode in {0, 3}, done.stderr  # 3: the tiny model is often certain on both sides
+    (path,) = out.iterdir()
+    if done.returncode:
+        assert "deadlock" in done.stderr
+        done = _call("resume", str(path), "--answer", "deadlock=wait", "--by", "The test")
+        assert done.returncode == 0, done.stderr
+    return path
 
 
 @pytest.fixture(name="brownfield", scope="module")
@@ -91,6 +111,30 @@ def test_every_citation_of_code_exists_a_008(brownfield: Path) -> None:
     for name, start, end in cited:
         lines = (ROOT / name).read_text("utf-8").splitlines()
         assert 1 <= int(start) <= int(end) <= len(lines), name
+
+
+def test_a_sitting_of_five_souls_o_026_to_o_082(sitting: Path) -> None:
+    (minute,) = (sitting / "lab" / "round-table").glob("*.md")
+    text = minute.read_text("utf-8")
+    for heading in ("Roster", "Round 1: Open", "Round 2: Deepen", "Round 4: Vote", "Decision"):
+        assert f"\n## {heading}\n" in text
+    state = json.loads(minute.with_suffix(".json").read_text("utf-8"))
+    assert len(state["agents"]) == 5
+    assert all(agent["final"]["vote"] in state["options"] for agent in state["agents"])
+    counted = _call("vote", str(minute.with_suffix(".json")))
+    assert counted.returncode in {0, 3}
+    assert counted.stdout in text  # O-080: verbatim
+    decision = (sitting / "inbox" / "decisions" / minute.name).read_text("utf-8")
+    assert decision.endswith(f" — {minute}\n")
+    turns = json.loads((sitting / "metrics.json").read_text("utf-8"))["turns"]
+    assert (
+        {"round1", "round2", "round4"}
+        <= {turn["name"] for turn in turns}
+        <= {"round1", "round2", "axes", "round3", "round4"}
+    )
+    for turn in turns:
+        assert turn["computed_tokens"] <= turn["ideal_tokens"] + turn["asks"] * turn["calls"] * BLOCK, turn
+    assert _call("verify", str(sitting)).returncode == 0
 
 
 def test_every_vote_is_valid(debate: tuple[Path, str]) -> None:

@@ -70,7 +70,18 @@ def test_steps_and_errors_know_nothing_of_the_rest() -> None:
     assert foreign(PACKAGE / "steps.py") == {"pydantic"}
 
 
-SHARED = {"steps", "seats", "decision", "prompts", "settings", "report", "report.markdown", "protocols", "codebase"}
+SHARED = {
+    "steps",
+    "seats",
+    "decision",
+    "prompts",
+    "settings",
+    "report",
+    "report.markdown",
+    "protocols",
+    "protocols.replies",
+    "codebase",
+}
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("protocols/") and name.count("/") > 1])

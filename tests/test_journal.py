@@ -28,7 +28,7 @@ def reply(ask: str = "pragmatist", attempt: int = 1, text: str = "{}") -> dict[s
 def write(path: Path, *replies: dict[str, Any]) -> None:
     journal = Journal(path)
     if not journal.events:
-        journal.append("start", inputs={}, fingerprint={})
+        journal.append("start", inputs={}, fingerprint={}, place={})
     for each in replies:
         journal.append("reply", **each)
     journal.close()
@@ -64,7 +64,7 @@ def test_every_line_is_one_json_object_with_a_time_and_utf_8_text(path: Path) ->
 
 def test_events_are_known_before_and_after_reading_alike(path: Path) -> None:
     journal = Journal(path)
-    journal.append("start", inputs={})
+    journal.append("start", inputs={}, fingerprint={}, place={})
     journal.append("reply", **reply(text="\u2028 \x85 \x0b \r \n\\"))
     journal.append("answer", name="deadlock", value="yes", by="Ada", why="")
     journal.append("answer", name="deadlock", value="no", by="Ada", why="")
@@ -154,7 +154,7 @@ def test_i12_other_line_separators_inside_text_end_no_line(path: Path) -> None:
 def test_i12_lone_surrogates_leave_a_valid_file_and_are_read_as_they_were_kept(path: Path) -> None:
     """What the run goes on with must be what a resumed run will read."""
     journal = Journal(path)
-    journal.append("start", inputs={})
+    journal.append("start", inputs={}, fingerprint={}, place={})
     journal.append("reply", **reply(text="half \ud83d of \udc00 it"))
     kept = journal.events
     journal.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,12 +52,18 @@ def test_text_that_looks_like_a_template_is_not_run() -> None:
     assert "{{ 7 * 7 }} {% raw %}" in render("reask.j2", reason="{{ 7 * 7 }} {% raw %}").text
 
 
+def included(room: str) -> set[str]:
+    """Templates that other templates of the room include."""
+    texts = [path.read_text("utf-8") for path in (shipped("prompts") / room).glob("*.j2")]
+    return {name for text in texts for name in re.findall(rf'{{% include "{room}/([\w.]+)" %}}', text)}
+
+
 def test_every_template_is_used_by_the_code_and_every_used_one_is_there() -> None:
     rooms = {name for name in TEMPLATES if "/" in name}
     assert {name.split("/")[0] for name in rooms} <= set(protocols.NAMES)
     for room in protocols.NAMES:
         folder = {name.split("/")[1] for name in rooms if name.startswith(f"{room}/")}
-        assert set(mentioned(PACKAGE / "protocols" / room)) == folder
+        assert set(mentioned(PACKAGE / "protocols" / room)) | included(room) == folder
     assert {name for name in TEMPLATES if "/" not in name} <= set(mentioned(PACKAGE))
 
 

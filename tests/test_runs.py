@@ -16,7 +16,7 @@ from roundtable_local.backends.scripted import ScriptedBackend
 from roundtable_local.errors import InterruptedRunError, JournalError, ReplyLostError, WindowError
 from roundtable_local.inputs import read_inputs
 from roundtable_local.plan import Plan, make_plan
-from roundtable_local.runner import Silent
+from roundtable_local.runner import Human, Silent
 from roundtable_local.steps import Outcome
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,11 +35,11 @@ def plan_for(decision: str | Path = DECISION, *, seed: int = 1, model: Mapping[s
 
 def run(plan: Plan, root: Path, backend: Backend | None = None, stop: Stop = lambda: False) -> tuple[Path, Outcome]:
     made = backend or ScriptedBackend()
-    return execute.run(plan, root, {}, Silent(), stop, lambda _: made)
+    return execute.run(plan, root, Human(), Silent(), stop, lambda _: made)
 
 
 def resume(path: Path, backend: Backend) -> Outcome:
-    return execute.resume(path, {}, Silent(), lambda: False, lambda _: backend)[1]
+    return execute.resume(path, Human(), Silent(), lambda: False, lambda _: backend)[1]
 
 
 def tree(path: Path) -> dict[str, bytes]:

@@ -9,28 +9,40 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from datetime import date as Date  # noqa: N812 - the word `date` is an option's name here
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 import roundtable_local
-from roundtable_local import errors, execute
-from roundtable_local.config import parse_set
-from roundtable_local.inputs import read_inputs
+from roundtable_local import errors, execute, logbook, protocols
+from roundtable_local.caller import Panels
+from roundtable_local.config import engine_settings, parse_set, protocol_settings
+from roundtable_local.decision import read_text
+from roundtable_local.inputs import DEFAULT_PROTOCOL, read_inputs
 from roundtable_local.plan import make_plan
-from roundtable_local.steps import Answer, Outcome
+from roundtable_local.protocols.confidence import statefile, tally
+from roundtable_local.protocols.confidence.settings import ConfidenceSettings
+from roundtable_local.runner import Human
+from roundtable_local.seating import read_facts, read_souls
+from roundtable_local.seats import Fact
+from roundtable_local.steps import Answer, Outcome, Question
 from roundtable_local.terminal import Terminal
 
 OK, FAILED, USAGE, HUMAN, INTERRUPTED = 0, 1, 2, 3, 130
+REPROMPT = 2  # O-060: of `vote` alone
+TABLE, CONFIDENCE, PANEL = "The table", "Protocol confidence", "Protocol panel"
+"""Headings in the help of `run`."""
 
 app = typer.Typer(
     name="roundtable-local",
@@ -108,6 +120,21 @@ def _main(
     pass
 
 
+Model = Annotated[str | None, typer.Option(help="A model folder, a profile file, or a profile's name (tiny-cpu).")]
+BackendName = Annotated[str | None, typer.Option(help="vllm or scripted; default: the model profile's.")]
+Out = Annotated[Path, typer.Option(help="Where run directories are made.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of all sampling.")]
+RunDate = Annotated[str | None, typer.Option(help="Date of the run, YYYY-MM-DD; default: today.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting (model.KEY for the model's). Repeatable."),
+]
+ConfigPath = Annotated[Path | None, typer.Option(help="A YAML file with protocol, model, settings, model_settings.")]
+RepliesPath = Annotated[Path | None, typer.Option(help="Scripted replies (YAML), with --backend scripted.")]
+Context = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="FILE", help="Facts that every seat may use, read whole. Repeatable.", rich_help_panel=TABLE),
+]
 Answers = Annotated[
     list[str] | None, typer.Option("--answer", metavar="NAME=VALUE", help="Answer a question beforehand. Repeatable.")
 ]
@@ -121,28 +148,89 @@ Roadmap = Annotated[
 Commit = Annotated[
     bool, typer.Option("--commit", help="Commit the run directory (and the ledger) to your git repository.")
 ]
+Quorum = Annotated[str | None, typer.Option(help="Accepts needed: 2/3 or 3/3.", rich_help_panel=PANEL)]
+LogFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Append log lines to this Markdown file.", rich_help_panel=PANEL)
+]
+Project = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR", help="Log to the scratchpad of this project's one unit in flight.", rich_help_panel=PANEL
+    ),
+]
+Unit = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Which unit, where several are in flight.", rich_help_panel=PANEL)
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Say yes to whatever asks for consent, for unattended runs.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the report's path and errors only.")]
 
 
 @app.command()
 def run(
     decision: Annotated[str, typer.Argument(help="A decision file, or a question in quotes.")],
-    protocol: Annotated[str | None, typer.Option(help="How to debate: supermajority.")] = None,
-    model: Annotated[
-        str | None, typer.Option(help="A model folder, a profile file, or a profile's name (tiny-cpu).")
+    protocol: Annotated[
+        str | None, typer.Option(help=f"How to debate: {', '.join(protocols.NAMES)}; default: {DEFAULT_PROTOCOL}.")
     ] = None,
-    backend: Annotated[str | None, typer.Option(help="vllm or scripted; default: the model profile's.")] = None,
-    out: Annotated[Path, typer.Option(help="Where run directories are made.")] = Path("roundtables"),
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all sampling.")] = 0,
-    date: Annotated[str | None, typer.Option(help="Date of the run, YYYY-MM-DD; default: today.")] = None,
-    settings: Annotated[
+    model: Model = None,
+    backend: BackendName = None,
+    out: Out = Path("roundtables"),
+    seed: Seed = 0,
+    date: RunDate = None,
+    settings: Settings = None,
+    config: ConfigPath = None,
+    replies: RepliesPath = None,
+    seats: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting (model.KEY for the model's). Repeatable."),
+        typer.Option(
+            metavar="FILE|FOLDER,...",
+            help="Who sits at the table: persona files, read whole. Repeatable.",
+            rich_help_panel=TABLE,
+        ),
     ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="A YAML file with protocol, model, settings, model_settings.")
+    person: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME: HABIT", help="A real person, by the one habit they bring. Repeatable.", rich_help_panel=TABLE
+        ),
     ] = None,
-    replies: Annotated[Path | None, typer.Option(help="Scripted replies (YAML), with --backend scripted.")] = None,
+    context: Context = None,
+    language: Annotated[
+        str | None,
+        typer.Option(
+            help="Language of the debate, in English (Korean); default: the decision's.", rich_help_panel=TABLE
+        ),
+    ] = None,
+    options: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="Two to four options to vote on.", rich_help_panel=CONFIDENCE)
+    ] = None,
+    aggregator: Annotated[
+        str | None, typer.Option(help="weighted, majority, or unanimity-or-escalate.", rich_help_panel=CONFIDENCE)
+    ] = None,
+    oracle_root: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Copy minute, state and decision into the ψ/ folder of this repository.",
+            rich_help_panel=CONFIDENCE,
+        ),
+    ] = None,
+    quorum: Quorum = None,
+    goal: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What the artifact is meant to reach.", rich_help_panel=PANEL)
+    ] = None,
+    proposal: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The unit's proposal; of a long one the fitting section.", rich_help_panel=PANEL
+        ),
+    ] = None,
+    focus: Annotated[
+        str | None,
+        typer.Option(help="Section of a long proposal: approach, success-criteria, or auto.", rich_help_panel=PANEL),
+    ] = None,
+    log: LogFile = None,
+    project: Project = None,
+    unit: Unit = None,
     personas: Annotated[
         str | None, typer.Option(metavar="ROLE=PERSONA,...", help="Voices of seats, see configs/personas.yaml.")
     ] = None,
@@ -161,6 +249,7 @@ def run(
     roadmap: Roadmap = None,
     commit: Commit = False,
     answer: Answers = None,
+    yes: Yes = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show seats, turns, token budget and files; load no model.")
     ] = False,
@@ -175,16 +264,27 @@ def run(
     [bold]roundtable-local run "Should we use microservices or monolith?" --model tiny-cpu --dry-run[/]
 
     [bold]roundtable-local run decision.md --model /models/qwen3-8b --set recommendations.most=5 --seed 7[/]
+
+    [bold]roundtable-local run decision.md --protocol confidence --seats souls/ --options adopt,modify,reject --yes[/]
     """
     terminal = Terminal(quiet=quiet)
     with _reported(terminal):
         set_protocol, set_model = parse_set(settings or [])
-        if orchestration is not None:
-            set_protocol["orchestration"] = orchestration
+        shortcuts = {
+            "orchestration": orchestration,
+            "options": options,
+            "aggregator": aggregator,
+            "quorum": quorum,
+            "focus": focus,
+        }
+        set_protocol |= {key: value for key, value in shortcuts.items() if value is not None}
         inputs = read_inputs(
             decision, protocol=protocol, model=model, backend=backend, seed=seed, date=_date(date), config=config,
             set_protocol=set_protocol, set_model=set_model, replies=replies, personas=_personas(personas),
             dissent=_dissent(dissent, devil_advocate), codebase=codebase, out=out,
+            seats=read_souls([path for each in seats or [] for path in _listed(each)], person or [], engine_settings().slug),
+            facts=(*_goal(goal), *read_facts([proposal] if proposal else [], "proposal"), *read_facts(context or [])),
+            language=language, oracle_root=oracle_root, log=_log_target(terminal, log, project, unit),
         )  # fmt: skip
         planned = make_plan(inputs)
         if dry_run:
@@ -193,11 +293,12 @@ def run(
         afterwards = execute.Afterwards(ledger, roadmap, commit)
         afterwards.check(out)
         terminal.say(f"[bold]{planned.protocol.name}[/] on {planned.profile.path}")
+        for line in planned.protocol.announce(planned.table):
+            terminal.say(f"  {escape(line)}")
         for warning in planned.warnings:
             terminal.notice(warning)
         with _stoppable() as stop:
-            terminal.say("starting the engine ...")
-            path, outcome = execute.run(planned, out, _answers(answer), terminal, stop)
+            path, outcome = execute.run(planned, out, Human(_answers(answer), yes), terminal, stop)
         for line in afterwards.do(planned, path, outcome):
             terminal.say(line)
     _finish(terminal, path, outcome)
@@ -210,6 +311,9 @@ def resume(
     roadmap: Roadmap = None,
     commit: Commit = False,
     answer: Answers = None,
+    by: Annotated[str, typer.Option(metavar="NAME", help="Who gives the answer, where it must be signed.")] = "",
+    why: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the record.")] = "",
+    yes: Yes = False,
     quiet: Quiet = False,
 ) -> None:
     """Go on with a run: what was generated is kept, only what is missing is generated.
@@ -217,11 +321,13 @@ def resume(
     Example:
 
     [bold]roundtable-local resume roundtables/microservices-vs-monolith-20260301[/]
+
+    [bold]roundtable-local resume roundtables/adopt-it-20260301 --answer deadlock=adopt --by Ada --why "costs least"[/]
     """
     terminal = Terminal(quiet=quiet)
     with _reported(terminal), _stoppable() as stop:
         afterwards = execute.Afterwards(ledger, roadmap, commit)
-        planned, outcome, worked = execute.resume(run_dir, _answers(answer), terminal, stop)
+        planned, outcome, worked = execute.resume(run_dir, Human(_answers(answer, by, why), yes), terminal, stop)
         if not worked:
             terminal.say("nothing to do: the run is finished")
         for line in afterwards.do(planned, run_dir, outcome):
@@ -248,8 +354,8 @@ def report(
             out.mkdir(parents=True)
         except OSError as error:
             raise errors.OutputError(f"--out {out} cannot be made: {error.strerror}", "name another folder") from error
-        execute.render_again(run_dir, out)
-    terminal.result(str((out / "REPORT.md").resolve()))
+        outcome = execute.render_again(run_dir, out)
+    _point_to(terminal, out.resolve(), outcome)
 
 
 @app.command()
@@ -268,10 +374,151 @@ def verify(run_dir: Annotated[Path, typer.Argument(help="Directory of a finished
     terminal.result(f"{run_dir}: all files are what the journal renders to")
 
 
+@app.command()
+def panel(
+    jsonl: Annotated[bool, typer.Option("--jsonl", help="Read a JSON object per line; needed.")] = False,
+    model: Model = None,
+    backend: BackendName = None,
+    out: Out = Path("roundtables"),
+    seed: Seed = 0,
+    date: RunDate = None,
+    settings: Settings = None,
+    config: ConfigPath = None,
+    replies: RepliesPath = None,
+    context: Context = None,
+    quorum: Quorum = None,
+    log: LogFile = None,
+    project: Project = None,
+    unit: Unit = None,
+    auto: Annotated[
+        bool, typer.Option("--auto", help="Give escalations back as results instead of leaving the run waiting.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Answer many panel decisions with one loaded engine: a JSON object per line in, a result per line out.
+
+    Keys of a line: artifact (needed), decision, context, goal, proposal, quorum, focus, log, auto. The options here are
+    the standing instruction; a line may override quorum, log and auto. A bad line gets an error object.
+
+    Example:
+
+    [bold]echo '{"artifact": "Cache pages for an hour.", "quorum": "3/3"}' | roundtable-local panel --jsonl --model tiny-cpu[/]
+    """
+    terminal = Terminal(quiet=quiet)
+    with _reported(terminal), _stoppable() as stop:
+        if not jsonl:
+            fix = "add --jsonl and pipe the decisions in; for one decision: roundtable-local run ARTIFACT --protocol panel"
+            raise errors.UsageError("panel answers JSON lines on standard input", fix)
+        set_protocol, set_model = parse_set(settings or [])
+        standing = read_inputs(
+            "a panel's standing instruction", protocol="panel", model=model, backend=backend, seed=seed, date=_date(date),
+            config=config, set_protocol=set_protocol | ({"quorum": quorum} if quorum else {}), set_model=set_model,
+            replies=replies, out=out, facts=read_facts(context or []), log=_log_target(terminal, log, project, unit),
+        )  # fmt: skip
+        with closing(Panels(standing, out, auto=auto, listener=terminal, stop=stop)) as panels:
+            for result in panels.answer(sys.stdin.buffer):
+                sys.stdout.write(json.dumps(result, ensure_ascii=False) + "\n")
+                sys.stdout.flush()
+
+
+def _goal(text: str | None) -> tuple[Fact, ...]:
+    return (Fact(kind="goal", title="goal", text=text),) if text and text.strip() else ()
+
+
+def _log_target(terminal: Terminal, log: Path | None, project: Path | None, unit: str | None) -> Path | None:
+    """Where log lines go: the file named, the one unit in flight or the one named, else nowhere (M-052, M-053, M-g8)."""
+    if log is not None or project is None:
+        return log
+    if not project.is_dir():
+        raise errors.UsageError(f"there is no folder {str(project)!r}", "check the path given to --project")
+    pads = {pad.parent.name: pad for pad in logbook.in_flight(project)}
+    if unit is not None:
+        if unit not in pads:
+            known = ", ".join(pads) or "none"
+            raise errors.UsageError(f"no unit {unit!r} is in flight in {project}", f"in flight: {known}")
+        return pads[unit]
+    if len(pads) > 1:
+        question = Question(
+            "unit", ("Several units are in flight: which one's scratchpad is the log?",), choices=(*pads, "none")
+        )
+        answer = terminal.ask(question)
+        if answer is None:
+            terminal.notice(
+                f"several units are in flight ({', '.join(pads)}): log lines go to standard output; name one with --unit"
+            )
+        return pads.get(answer.value) if answer else None
+    return next(iter(pads.values()), None)
+
+
+@app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+def inspect(context: typer.Context) -> None:
+    """Say what follows from the last round of a confidence STATE.json: stop early, skip round 3, ask, or go on.
+
+    Exit codes: 0 said, 1 bad input or fewer than three seats.
+
+    Example:
+
+    [bold]roundtable-local inspect examples/adopt-a-pattern.json[/]
+    """
+    terminal = Terminal(quiet=False)
+    state, rules = _state(terminal, "inspect", context.args)
+    with _judged(terminal):
+        terminal.result(tally.inspect(statefile.load_state(state), rules).line)
+
+
+@app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+def vote(context: typer.Context) -> None:
+    """Count the votes of a confidence STATE.json.
+
+    Exit codes: 0 decided, 2 ballots must be cast again (RE-PROMPT), 3 a human decides (ESCALATE), 1 bad input or
+    fewer than three seats.
+
+    Example:
+
+    [bold]roundtable-local vote examples/adopt-a-pattern.json[/]
+    """
+    terminal = Terminal(quiet=False)
+    state, rules = _state(terminal, "vote", context.args)
+    with _judged(terminal):
+        counted = tally.vote(statefile.load_state(state), rules)
+        terminal.result(counted.block)
+        raise typer.Exit(REPROMPT if counted.problems else OK if counted.decided else HUMAN)
+
+
+def _state(terminal: Terminal, command: str, arguments: Sequence[str]) -> tuple[str, ConfidenceSettings]:
+    """The text of the one state file; here bad usage is bad input as well (O-057)."""
+    try:
+        if len(arguments) != 1 or arguments[0].startswith("-"):
+            raise errors.UsageError(f"{command} takes one state file", f"roundtable-local {command} STATE.json")
+        path = Path(arguments[0])
+        if not path.exists():
+            raise errors.UsageError(f"there is no file {arguments[0]!r}", "check the path")
+        rules = protocol_settings("confidence", ConfidenceSettings, config={}, decision={}, command_line={})
+        return read_text(path).removeprefix("\ufeff"), rules
+    except errors.RoundtableError as error:
+        terminal.error(error)
+        raise typer.Exit(FAILED) from error
+
+
+@contextmanager
+def _judged(terminal: Terminal) -> Iterator[None]:
+    try:
+        yield
+    except statefile.BadState as error:
+        terminal.error(errors.SeatError(str(error), "mend the state file"))
+        raise typer.Exit(FAILED) from error
+
+
 def _finish(terminal: Terminal, path: Path, outcome: Outcome) -> None:
-    terminal.say(outcome.summary)
-    terminal.result(str((path / "REPORT.md").resolve()))
-    raise typer.Exit(HUMAN if outcome.needs_human else OK)
+    terminal.say(escape(outcome.summary))
+    _point_to(terminal, execute.home_of(path), outcome)
+    raise typer.Exit(FAILED if outcome.failed else HUMAN if outcome.needs_human else OK)
+
+
+def _point_to(terminal: Terminal, home: Path, outcome: Outcome) -> None:
+    """Absolute, resolved paths of the results (O-082)."""
+    for each in outcome.results:
+        terminal.result(f"{each.label}: {home / each.path}" if each.label else str(home / each.path))
 
 
 def _date(text: str | None) -> str:

@@ -19,6 +19,9 @@ TEXT_SUFFIXES = frozenset({".md", ".markdown", ".txt", ".text", ".rst", ".adoc",
 QUESTION = "question"
 """Source of a decision that was asked on the command line."""
 
+STDIN = "standard input"
+"""Source of a decision that was piped in, with `-` as its name."""
+
 _BLOCK = re.compile(r"^(personas|dissent):[ \t]*$")
 _ENTRY = {
     "personas": re.compile(r"^[ \t]*(?:-[ \t]+)?([\w-]+):[ \t]*([\w-]+)[ \t]*$"),
@@ -74,7 +77,7 @@ def read_decision(argument: str, slugs: SlugSettings) -> Decision:
     except (OSError, ValueError):  # longer than a file name can be, or with a NUL: not a path
         exists = False
     if exists:
-        return parse_decision(_read_file(path), str(path), slugs)
+        return parse_decision(read_text(path), str(path), slugs)
     if re.search(r"\s", argument.strip()) and path.suffix.lower() not in TEXT_SUFFIXES:
         return parse_decision(argument, QUESTION, slugs)
     raise UsageError(f"there is no file {argument!r}", "check the path, or put a question in quotes")
@@ -137,14 +140,28 @@ def _unapostrophe(text: str) -> str:
     return re.sub(r"(?<=\w)['\u2019](?=\w)", "", text)
 
 
-def _read_file(path: Path) -> str:
-    fix_encoding = "save it as UTF-8 text"
+def read_text(path: Path) -> str:
+    """The text of a file, byte order mark and line ends as they are.
+
+    Raises:
+        DecisionError: a folder, unreadable, empty, binary or not UTF-8.
+    """
     if path.is_dir():
         raise DecisionError(f"{path} is a folder", "name a text file")
     try:
         data = path.read_bytes()
     except OSError as error:
         raise DecisionError(f"{path} cannot be read: {error.strerror}", "check its permissions") from error
+    return decode(data, str(path))
+
+
+def decode(data: bytes, path: str) -> str:
+    """The text of bytes that came from `path`.
+
+    Raises:
+        DecisionError: empty, binary or not UTF-8.
+    """
+    fix_encoding = "save it as UTF-8 text"
     if not data.strip():
         raise DecisionError(f"{path} is empty", "write the decision and its context into it")
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -166,6 +183,15 @@ def _plain(text: str) -> str:
 def whole_text(text: str) -> str:
     """Lone surrogates, from undecodable bytes of a command line or YAML escapes, replaced: no file can hold them."""
     return text.encode("utf-8", "replace").decode()
+
+
+def front_matter(text: str, source: str) -> Mapping[str, Any]:
+    """The settings between a text's opening --- lines; empty where there are none.
+
+    Raises:
+        DecisionError: they are not YAML.
+    """
+    return _split_front_matter(text, source)[0]
 
 
 def _split_front_matter(text: str, source: str) -> tuple[dict[str, Any], str, list[str]]:

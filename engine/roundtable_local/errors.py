@@ -3,6 +3,7 @@
     RoundtableError
     ├── UsageError          the command line: unknown option, protocol or setting key, missing file
     ├── DecisionError       the decision file's content
+    ├── SeatError           a persona file or another file read for the table
     ├── ConfigError         a configuration file's content
     ├── ModelError          the model folder: missing parts, unusable template
     ├── WindowError         decision, seats and replies do not fit the model's window
@@ -42,6 +43,10 @@ class UsageError(RoundtableError):
 
 class DecisionError(RoundtableError):
     """The decision file can be found but not used."""
+
+
+class SeatError(RoundtableError):
+    """A persona file, or a file of facts, can be found but not used."""
 
 
 class ConfigError(RoundtableError):

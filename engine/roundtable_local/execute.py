@@ -9,21 +9,23 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 from roundtable_local import aftermath, repository
 from roundtable_local.backends import make_backend
-from roundtable_local.backends.base import Backend
-from roundtable_local.errors import JournalError
+from roundtable_local.backends.base import Backend, Generation, OnDone, Request
+from roundtable_local.errors import DecisionError, JournalError, SuspendedError
 from roundtable_local.inputs import Inputs
 from roundtable_local.journal import NAME, Journal
+from roundtable_local.oracle import find_psi, free_name
 from roundtable_local.plan import Plan, make_plan
-from roundtable_local.rundir import RunDirectory, check_root, make_run_directory
-from roundtable_local.runner import Listener, Room, Silent, conduct
+from roundtable_local.rundir import Mirror, RunDirectory, check_root, make_run_directory
+from roundtable_local.runner import Human, Listener, Room, Silent, answering, check_answer, conduct
+from roundtable_local.seats import Place
 from roundtable_local.steps import Answer, Outcome, Result
 
 Make = Callable[[Plan], Backend]
@@ -42,7 +44,7 @@ def start_backend(plan: Plan) -> Backend:
 def run(
     plan: Plan,
     root: Path,
-    answers: Mapping[str, Answer],
+    human: Human,
     listener: Listener,
     stop: Callable[[], bool],
     make: Make = start_backend,
@@ -54,27 +56,38 @@ def run(
     Args:
         plan: what to run.
         root: where the run directory is made.
-        answers: by question name.
+        human: what a human said beforehand.
         listener: who watches.
         stop: true ends the run, resumably.
         make: starts the engine.
     """
     check_root(root)
+    passed = _pass_gate(plan, human, listener)
     with ExitStack() as stack:
+        listener.starting()
         backend = make(plan)
         stack.callback(backend.close)
         path = make_run_directory(root, plan.table.decision.slug, plan.inputs.date)
         directory = stack.enter_context(RunDirectory(path))
         journal = stack.enter_context(closing(Journal(path / NAME)))
-        journal.append("start", inputs=plan.inputs.model_dump(mode="json"), fingerprint=dict(plan.fingerprint))
+        place = _place(plan, path)
+        plan = replace(plan, table=replace(plan.table, place=place))
+        journal.append(
+            "start",
+            inputs=plan.inputs.model_dump(mode="json"),
+            fingerprint=dict(plan.fingerprint),
+            place={"home": place.home, "name": place.name},
+        )
+        for name, answer in passed.items():
+            journal.append("answer", name=name, value=answer.value, by=answer.by, why=answer.why)
         directory.write("run.json", _record(plan, backend))
         listener.begun(path)
-        return path, _conduct(plan, directory, journal, backend, answers, listener, stop)
+        return path, _conduct(plan, directory, journal, backend, human, listener, stop)
 
 
 def resume(
     path: Path,
-    answers: Mapping[str, Answer],
+    human: Human,
     listener: Listener,
     stop: Callable[[], bool],
     make: Make = start_backend,
@@ -93,10 +106,60 @@ def resume(
         plan = _plan_again(journal)
         if ended := journal.of("end"):
             return plan, _recorded(ended[-1]), False
-        backend = make(plan)
-        stack.callback(backend.close)
+        backend = stack.enter_context(closing(_StartedWhenNeeded(lambda: make(plan), listener)))
         journal.append("resume")
-        return plan, _conduct(plan, directory, journal, backend, answers, listener, stop), True
+        return plan, _conduct(plan, directory, journal, backend, human, listener, stop), True
+
+
+class _StartedWhenNeeded:
+    """An engine that starts with the first request: a resumed run may need none, only a human's answer."""
+
+    def __init__(self, make: Callable[[], Backend], listener: Listener) -> None:
+        self._make = make
+        self._listener = listener
+        self._backend: Backend | None = None
+
+    def generate(self, requests: Sequence[Request], on_done: OnDone, stop: Callable[[], bool]) -> list[Generation]:
+        if self._backend is None:
+            self._listener.starting()
+            self._backend = self._make()
+        return self._backend.generate(requests, on_done, stop)
+
+    def describe(self) -> Mapping[str, Any]:
+        return {} if self._backend is None else self._backend.describe()
+
+    def close(self) -> None:
+        if self._backend is not None:
+            self._backend.close()
+
+
+def _pass_gate(plan: Plan, human: Human, listener: Listener) -> dict[str, Answer]:
+    """Settle the protocol's gate before anything is started or written (O-001, O-003)."""
+    passed = {}
+    for question in plan.protocol.gate(plan.table):
+        answer = human.says(question) or listener.ask(question)
+        if answer is None:
+            raise SuspendedError(
+                f"question {question.name!r} waits for an answer before the table is convened: {' '.join(question.parts)}",
+                f"add --yes if all of it holds, or {answering(question)}",
+            )
+        check_answer(question, answer)
+        if answer.value == "no":
+            raise DecisionError(
+                f"not convened: {' '.join(question.parts)} no",
+                "ask it as a decision with options and stakes, or use --protocol supermajority for an open question",
+            )
+        passed[question.name] = answer
+    return passed
+
+
+def _place(plan: Plan, path: Path) -> Place:
+    """Where the run's files lie: its own directory, or a ψ folder that gets a copy of them (O-010 to O-012)."""
+    name = plan.table.place.name
+    if plan.inputs.oracle_root is None:
+        return Place(str(path.resolve()), name)
+    psi, _ = find_psi(Path(plan.inputs.oracle_root))
+    return Place(str(psi.resolve()), free_name(psi, name))
 
 
 @dataclass(frozen=True)
@@ -149,13 +212,24 @@ class Afterwards:
         return lines
 
 
+def home_of(path: Path) -> Path:
+    """Where the results of a run lie: its directory, or the ψ folder that it writes to."""
+    with (_run_directory(path) / NAME).open(encoding="utf-8") as file:
+        start = json.loads(file.readline())
+    return Path(start["place"]["home"]) if start["inputs"].get("oracle_root") else path.resolve()
+
+
 def render_again(path: Path, target: Path) -> Outcome:
     """Render a finished run's files from its journal alone into `target`, an existing empty folder."""
     journal_path = _run_directory(path) / NAME
     with RunDirectory(target) as directory:
         (target / NAME).write_bytes(journal_path.read_bytes())
         with closing(Journal(target / NAME)) as journal:
-            return _conduct(_plan_again(journal), directory, journal, None, {}, Silent(), lambda: False)
+            plan = _plan_again(journal)
+            plan = replace(
+                plan, inputs=plan.inputs.model_copy(update={"oracle_root": None})
+            )  # copies are not made again
+            return _conduct(plan, directory, journal, None, Human(), Silent(), lambda: False)
 
 
 def verify(path: Path) -> list[str]:
@@ -192,12 +266,13 @@ def _plan_again(journal: Journal) -> Plan:
             f"changed since the run began: {', '.join(changed)}",
             "undo the change, or start a new run; nothing was touched",
         )
-    return plan
+    place = Place(**journal.start["place"])
+    return replace(plan, table=replace(plan.table, place=place))
 
 
 def _recorded(end: Mapping[str, Any]) -> Outcome:
     results = tuple(Result(each["label"], each["path"]) for each in end["results"])
-    return Outcome(end["verdict"], end["needs_human"], end["summary"], results, end["data"])
+    return Outcome(end["verdict"], end["needs_human"], end["summary"], end["failed"], results, end["data"])
 
 
 def _hash_of(path: Path) -> str | None:
@@ -210,10 +285,11 @@ def _conduct(
     directory: RunDirectory,
     journal: Journal,
     backend: Backend | None,
-    answers: Mapping[str, Answer],
+    human: Human,
     listener: Listener,
     stop: Callable[[], bool],
 ) -> Outcome:
+    mirror = Path(plan.table.place.home) if plan.inputs.oracle_root else None
     room = Room(
         budget=plan.rehearsal.budget,
         sampling=plan.sampling,
@@ -223,7 +299,9 @@ def _conduct(
         directory=directory,
         journal=journal,
         backend=backend,
-        answers=answers,
+        human=human,
+        mirror=None if mirror is None else Mirror(mirror, plan.protocol.mirrored),
+        log_file=Path(plan.inputs.log) if plan.inputs.log else None,
         listener=listener,
         stop=stop,
         log=list(plan.warnings),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 from roundtable_local import protocols
 from roundtable_local.backends import check_name
 from roundtable_local.config import engine_settings, read_yaml, validate
-from roundtable_local.decision import Decision, read_decision, whole_text
+from roundtable_local.decision import QUESTION, STDIN, Decision, decode, parse_decision, read_decision, whole_text
 from roundtable_local.errors import ConfigError, DecisionError, UsageError
+from roundtable_local.seats import Fact, Seat
 from roundtable_local.settings import Strict
 
 DEFAULT_PROTOCOL = "supermajority"
@@ -33,6 +35,7 @@ class Inputs(Strict):
     source: str
     source_path: str | None = None
     source_sha256: str | None = None
+    topic: str | None = None
     protocol: str
     model: str
     backend: str | None = None
@@ -46,6 +49,11 @@ class Inputs(Strict):
     dissent: tuple[str, ...] = ()
     codebase: str | None = None
     out: str | None = None
+    seats: tuple[Seat, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    language: str | None = None
+    oracle_root: str | None = None
+    log: str | None = None
 
 
 def read_inputs(
@@ -64,6 +72,11 @@ def read_inputs(
     dissent: Sequence[str] = (),
     codebase: Path | None = None,
     out: Path | None = None,
+    seats: Sequence[Seat] = (),
+    facts: Sequence[Fact] = (),
+    language: str | None = None,
+    oracle_root: Path | None = None,
+    log: Path | None = None,
 ) -> Inputs:
     """Read decision and config file; settle which protocol and model are meant.
 
@@ -72,14 +85,19 @@ def read_inputs(
     """
     if backend is not None:
         check_name(backend)
-    decision = read_decision(argument, engine_settings().slug)
+    slugs = engine_settings().slug
+    if argument == "-":
+        piped = decode(sys.stdin.buffer.read(), STDIN).removeprefix("\ufeff")
+        decision = parse_decision(piped, STDIN, slugs)
+    else:
+        decision, piped = read_decision(argument, slugs), ""
     file = _config_file(config)
-    path = None if decision.source == "question" else Path(argument).resolve()
+    path = None if decision.source in {QUESTION, STDIN} else Path(argument).resolve()
     front_protocol = decision.front.get("protocol")
     if front_protocol is not None and not isinstance(front_protocol, str):
         raise DecisionError("the decision file's `protocol:` is not a name", f"one of: {', '.join(protocols.NAMES)}")
     return Inputs(
-        text=whole_text(argument) if path is None else path.read_text("utf-8-sig"),
+        text=whole_text(piped or argument) if path is None else path.read_text("utf-8-sig"),
         source=decision.source,
         source_path=None if path is None else str(path),
         source_sha256=None if path is None else hashlib.sha256(path.read_bytes()).hexdigest(),
@@ -96,6 +114,11 @@ def read_inputs(
         dissent=tuple(dissent),
         codebase=_codebase_path(codebase, decision, path),
         out=None if out is None else str(out.resolve()),
+        seats=tuple(seats),
+        facts=tuple(facts),
+        language=language,
+        log=None if log is None else str(log.absolute()),
+        oracle_root=None if oracle_root is None else str(oracle_root.resolve()),
     )
 
 

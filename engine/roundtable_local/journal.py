@@ -6,6 +6,7 @@
     call    one generate call: sizes and seconds
     turn    a turn is settled: seconds outside generate
     answer  a human's answer
+    entry   lines stand in the user's log
     end     the outcome
 
 A reply stands in the journal before anything is made of it, so a killed run loses at most what was being
@@ -26,9 +27,11 @@ from roundtable_local.schema import canonical
 from roundtable_local.steps import Answer
 
 _REQUIRED: Mapping[str, Mapping[str, type]] = {
+    "start": {"inputs": dict, "fingerprint": dict, "place": dict},
     "reply": {"turn": str, "ask": str, "attempt": int},
     "answer": {"name": str, "value": str, "by": str, "why": str},
-    "end": {"verdict": str, "needs_human": bool, "summary": str, "results": list, "data": dict},
+    "entry": {"key": str},
+    "end": {"verdict": str, "needs_human": bool, "summary": str, "failed": bool, "results": list, "data": dict},
 }
 """Keys, and the types of their values, without which an event cannot be read back."""
 

@@ -48,6 +48,15 @@ def add(path: Path, heading: str, text: str) -> None:
         raise OutputError(error.message, error.fix) from error
 
 
+def holds(path: Path, heading: str, text: str) -> bool:
+    """Whether the lines stand below the heading already, one after the other."""
+    lines = LINE.findall(_read(path)) if path.is_file() else []
+    start, end = _section(lines, heading)
+    below = [line.rstrip("\r\n") for line in lines[start + 1 : end]]
+    wanted = text.split("\n")
+    return any(below[at : at + len(wanted)] == wanted for at in range(len(below)))
+
+
 def added(before: str, heading: str, lines: Sequence[str], name: str) -> str:
     """The text with lines added below the heading: after the section's last line, or in a new section at the end.
 

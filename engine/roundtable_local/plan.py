@@ -14,15 +14,19 @@ from roundtable_local.backends.base import Sampling
 from roundtable_local.budget import Budget, Rehearsal, rehearse
 from roundtable_local.codebase import Codebase, CodebaseSettings, read_codebase
 from roundtable_local.config import engine_settings, merge, model_profile, protocol_settings, read_yaml, validate
-from roundtable_local.decision import Decision, parse_decision
+from roundtable_local.decision import Decision, parse_decision, slugify
 from roundtable_local.errors import ConfigError, DecisionError, UsageError, WindowError
 from roundtable_local.inputs import Inputs
+from roundtable_local.language import language_of
 from roundtable_local.model import ModelFolder, read_model
+from roundtable_local.oracle import find_psi
 from roundtable_local.prompts import render, template_hashes
 from roundtable_local.schema import canonical
+from roundtable_local.seating import read_souls
 from roundtable_local.seats import (
     Overlays,
     PersonaFile,
+    Place,
     Roster,
     Seat,
     Table,
@@ -31,6 +35,7 @@ from roundtable_local.seats import (
 )
 from roundtable_local.settings import EngineSettings, ModelProfile, Strict
 from roundtable_local.shipped import shipped
+from roundtable_local.steps import Refused
 from roundtable_local.tokens import Codec
 
 _OUR_KEYS = {"topic", "title", "protocol", "settings", "personas", "dissent", "codebase"}
@@ -69,6 +74,8 @@ def make_plan(inputs: Inputs) -> Plan:
     """
     engine = engine_settings()
     decision = parse_decision(inputs.text, inputs.source, engine.slug)
+    if inputs.topic:
+        decision = replace(decision, topic=inputs.topic, slug=slugify(inputs.topic, engine.slug))
     protocol = protocols.find(inputs.protocol)
     settings = _settings(protocol, decision, inputs)
     if not inputs.model:
@@ -78,7 +85,8 @@ def make_plan(inputs: Inputs) -> Plan:
     backend = inputs.backend or profile.backend
     model = read_model(Path(profile.path), weights=backend != "scripted")
     codec = Codec(model.path, render("system.j2").text)
-    seats = _roster(protocol.name).seats
+    _refuse_untaken(protocol, inputs)
+    seats = inputs.seats or _roster(protocol.name, engine)
     overlays, notes = _overlays(protocol, settings, decision, inputs, seats)
     codebase = _read_codebase(inputs, codec)
     table = Table(
@@ -89,11 +97,20 @@ def make_plan(inputs: Inputs) -> Plan:
         overlays=overlays,
         codebase=codebase,
         caveats=_caveats(backend, model, engine),
+        facts=inputs.facts,
+        language=inputs.language or language_of(decision.text),
+        place=Place(name=f"{inputs.date}_{decision.slug}"),
     )
+    try:
+        table, taken = protocol.intake(table, codec.count)
+    except Refused as error:
+        raise UsageError(error.message, error.fix) from error
     window = min(profile.window, model.window or profile.window)
     budget = Budget(codec, window, profile.tokens_per_character, engine.budget)
     table, rehearsal, fallback = _rehearse(protocol, table, budget)
-    warnings = (*notes, *_warnings(decision, codec, rehearsal), *fallback)
+    if inputs.oracle_root and (elsewhere := find_psi(Path(inputs.oracle_root))[1]):
+        notes = (*notes, elsewhere)
+    warnings = (*notes, *taken, *_warnings(decision, codec, rehearsal), *fallback)
     fingerprint = _fingerprint(inputs, protocol.name, table, profile, model, engine)
     return Plan(inputs, protocol, engine, profile, model, table, rehearsal, warnings, fingerprint)
 
@@ -168,9 +185,33 @@ def _settings(protocol: protocols.Protocol, decision: Decision, inputs: Inputs) 
     )
 
 
-def _roster(name: str) -> Roster:
-    path = shipped("configs") / "rosters" / f"{name}.yaml"
-    return validate(Roster, read_yaml(path), str(path), ConfigError)
+def _roster(name: str, engine: EngineSettings) -> tuple[Seat, ...]:
+    """The seats that ship with a protocol: a roster file, or a folder of souls."""
+    folder = shipped("configs") / "rosters"
+    if (folder / name).is_dir():
+        seats = read_souls([str(folder / name)], [], engine.slug)
+        named = {seat.slug: f"configs/rosters/{name}/{Path(seat.source).name}" for seat in seats}
+        return tuple(seat.model_copy(update={"source": named[seat.slug]}) for seat in seats)
+    path = folder / f"{name}.yaml"
+    return validate(Roster, read_yaml(path), str(path), ConfigError).seats
+
+
+def _refuse_untaken(protocol: protocols.Protocol, inputs: Inputs) -> None:
+    given = {
+        "seats": inputs.seats,
+        "context": inputs.facts,
+        "codebase": inputs.codebase,
+        "language": inputs.language,
+        "oracle-root": inputs.oracle_root,
+        "log": inputs.log,
+        "goal or proposal": any(fact.kind != "context" for fact in inputs.facts),
+    }
+    for what, value in given.items():
+        if value and what not in protocol.takes:
+            raise UsageError(
+                f"the {protocol.name} protocol takes no {what}",
+                f"leave it out, or use another protocol: {', '.join(protocols.NAMES)}",
+            )
 
 
 def _caveats(backend: str, model: ModelFolder, engine: EngineSettings) -> tuple[str, ...]:
@@ -223,6 +264,11 @@ def _fingerprint(
         else None,
         "engine settings": engine.model_dump(mode="json"),
         "model profile": profile.model_dump(mode="json"),
+        "seats and facts": [
+            [seat.model_dump() for seat in table.seats],
+            [fact.model_dump() for fact in table.facts],
+            table.language,
+        ],
         "model files": model.files,
         "prompt templates": template_hashes(protocol),
         "seed, date and backend": [inputs.seed, inputs.date, inputs.backend],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 
@@ -88,6 +89,28 @@ class RunDirectory:
             if os.path.islink(folder):  # noqa: PTH114 - unlike Path's, false for a name no file system can have
                 raise OutputError(f"{folder} is a link that leads out of the run directory", "remove the link")
             folder = folder.parent
+
+
+class Mirror:
+    """A second place for some of a run's files.
+
+    Args:
+        home: the folder; made where it is missing.
+        folders: top folders of the run directory whose files are copied.
+    """
+
+    def __init__(self, home: Path, folders: Sequence[str]) -> None:
+        self._directory = RunDirectory(home)
+        self._folders = frozenset(folders)
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file of the run directory here too, if it belongs here.
+
+        Raises:
+            OutputError: it cannot be written.
+        """
+        if PurePosixPath(name).parts[0] in self._folders:
+            self._directory.write(name, text)
 
 
 def write_atomically(target: Path, data: bytes) -> None:

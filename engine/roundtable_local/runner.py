@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel
 
+from roundtable_local import logbook
 from roundtable_local.backends.base import Backend, Generation, Request, Sampling
 from roundtable_local.budget import REASON_CHARACTERS, Budget
 from roundtable_local.errors import (
@@ -30,15 +31,18 @@ from roundtable_local.errors import (
 from roundtable_local.journal import Journal
 from roundtable_local.metrics import PromptTrie, summarise
 from roundtable_local.prompts import render
-from roundtable_local.rundir import RunDirectory
+from roundtable_local.rundir import Mirror, RunDirectory
 from roundtable_local.schema import InvalidReply, canonical, parse
-from roundtable_local.steps import Answer, Ask, Debate, Outcome, Publish, Question, Replies, Turn
+from roundtable_local.steps import Answer, Ask, Debate, Entry, Outcome, Publish, Question, Replies, Turn
 
 _SEED_BITS = 63
 
 
 class Listener(Protocol):
     """Who watches a run: the terminal, or a test."""
+
+    def starting(self) -> None:
+        """The engine is being started."""
 
     def begun(self, path: Path) -> None:
         """The run directory is made."""
@@ -52,12 +56,18 @@ class Listener(Protocol):
     def notice(self, text: str) -> None:
         """A line for LOG.md came up."""
 
+    def entry(self, entry: Entry) -> None:
+        """A log entry that goes to no file."""
+
     def ask(self, question: Question) -> Answer | None:
         """A human is asked; None where nobody is there."""
 
 
 class Silent:
     """A listener that shows nothing."""
+
+    def starting(self) -> None:
+        """Nothing is shown."""
 
     def begun(self, path: Path) -> None:
         """Nothing is shown."""
@@ -71,9 +81,30 @@ class Silent:
     def notice(self, text: str) -> None:
         """Nothing is shown."""
 
+    def entry(self, entry: Entry) -> None:
+        """Nothing is shown."""
+
     def ask(self, question: Question) -> Answer | None:
         """Nobody is there."""
         return None
+
+
+@dataclass(frozen=True)
+class Human:
+    """What a human said beforehand.
+
+    Args:
+        answers: by question name.
+        yes: consents to whatever asks for consent.
+    """
+
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+    yes: bool = False
+
+    def says(self, question: Question) -> Answer | None:
+        """The answer to a question, if it was given."""
+        given = self.answers.get(question.name)
+        return Answer("yes") if given is None and self.yes and question.consent else given
 
 
 def conduct(debate: Debate, room: Room) -> Outcome:
@@ -105,6 +136,8 @@ def check_answer(question: Question, answer: Answer) -> None:
         raise UsageError(
             f"{answer.value!r} is no answer to question {question.name!r}", f"one of: {', '.join(question.choices)}"
         )
+    if problem := question.check(answer.value):
+        raise UsageError(f"{answer.value!r} is no answer to question {question.name!r}: {problem}", "answer again")
     if question.signed and not answer.by.strip():
         raise UsageError(f"question {question.name!r} needs the name of who decides", "add --by NAME")
 
@@ -142,7 +175,9 @@ class Room:
         directory: the locked run directory.
         journal: its journal.
         backend: the engine; None where only the journal may speak.
-        answers: answers from the command line.
+        human: what a human said beforehand.
+        mirror: gets a copy of some files.
+        log_file: the user's log that entries go to; without one they are shown.
         listener: who watches.
         stop: asked while generating; true ends the run, resumably.
         log: lines that LOG.md begins with.
@@ -156,7 +191,9 @@ class Room:
     directory: RunDirectory
     journal: Journal
     backend: Backend | None = None
-    answers: Mapping[str, Answer] = field(default_factory=dict)
+    human: Human = field(default_factory=Human)
+    mirror: Mirror | None = None
+    log_file: Path | None = None
     listener: Listener = field(default_factory=Silent)
     stop: Callable[[], bool] = lambda: False
     log: list[str] = field(default_factory=list)
@@ -209,10 +246,11 @@ class Room:
         """
         if (known := self.journal.answers().get(question.name)) is not None:
             return known
-        answer = self.answers.get(question.name) or self.listener.ask(question)
+        answer = self.human.says(question) or self.listener.ask(question)
         if answer is None and question.default is not None:
             answer = Answer(question.default)
         if answer is None:
+            self._write_metrics()
             raise SuspendedError(
                 f"question {question.name!r} waits for an answer: {' '.join(question.parts)}",
                 f"roundtable-local resume {self.directory.path} {answering(question)}",
@@ -227,8 +265,12 @@ class Room:
             self.directory.folder(folder)
         for name, text in step.files.items():
             self.directory.write(name, text)
+            if self.mirror is not None:
+                self.mirror.write(name, text)
         for notice in step.notices:
             self._note(notice)
+        for entry in step.entries:
+            self._enter(entry)
         self._write_log()
 
     def close(self, outcome: Outcome) -> None:
@@ -236,7 +278,20 @@ class Room:
         self._write_log()
         if not self.journal.of("end"):
             self.journal.append("end", **asdict(outcome))
+        self._write_metrics()
+
+    def _write_metrics(self) -> None:
         self.directory.write("metrics.json", summarise(self.journal.events))
+
+    def _enter(self, entry: Entry) -> None:
+        """An entry goes to the log once: it is journalled when it stands there, so a replay writes none."""
+        if self.backend is None or entry.key in {event["key"] for event in self.journal.of("entry")}:
+            return
+        if self.log_file is None:
+            self.listener.entry(entry)
+        elif not (self.journal.of("resume") and logbook.holds(self.log_file, entry.heading, entry.text)):
+            logbook.add(self.log_file, entry.heading, entry.text)
+        self.journal.append("entry", key=entry.key)
 
     def _tries(self, ask: Ask) -> int:
         """A seat's reply has its attempts and is lost; one that the debate needs has them again with every resume."""

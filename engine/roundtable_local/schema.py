@@ -138,7 +138,7 @@ def largest(schema: Schema, prefer: Mapping[str, str], size: Callable[[str], int
             return max(matching, key=lambda value: len(json.dumps(value, ensure_ascii=False)))
         if "enum" in node:
             choice = next((value for pattern, value in wanted.items() if _matches(pattern, path)), None)
-            return choice if choice in node["enum"] else longest(tuple(node["enum"]))
+            return next((each for each in node["enum"] if str(each) == choice), longest(tuple(node["enum"])))
         if node["type"] == "object":
             return {key: walk(value, (*path, key)) for key, value in node["properties"].items()}
         if node["type"] == "array":

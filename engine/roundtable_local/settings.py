@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from fractions import Fraction
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
 
 class Strict(BaseModel):
     """Base of all settings: unknown keys are errors and nothing changes after loading."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=False, protected_namespaces=())
+
+
+def _fraction(value: object) -> Fraction:
+    try:
+        return Fraction(str(value))
+    except (ValueError, ZeroDivisionError) as error:
+        raise ValueError(f"{value!r} is not a fraction such as 2/3") from error
+
+
+Share = Annotated[Fraction, BeforeValidator(_fraction), PlainSerializer(str), Field(gt=0, le=1)]
+"""A share of a whole, written as a fraction: 2/3."""
 
 
 class SlugSettings(Strict):

@@ -11,7 +11,7 @@ module therefore knows nothing of the rest of the package.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
@@ -178,6 +178,8 @@ class Question:
         default: what holds when nobody is there to answer; None suspends the run.
         choices: the only values allowed; empty allows any text.
         signed: whether the answer must name who gave it.
+        consent: whether `--yes` answers it with yes.
+        check: says what is wrong with an answer; "" where nothing is.
     """
 
     name: str
@@ -185,6 +187,8 @@ class Question:
     default: str | None = None
     choices: tuple[str, ...] = ()
     signed: bool = False
+    consent: bool = False
+    check: Callable[[str], str] = lambda answer: ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +241,7 @@ class Outcome:
         verdict: in the protocol's words.
         needs_human: whether a human must decide.
         summary: one line that sums it up.
+        failed: whether the debate could not be held to its end.
         results: the files to point to; a label comes before its path.
         data: the result for programs, as JSON values.
     """
@@ -244,6 +249,7 @@ class Outcome:
     verdict: str
     needs_human: bool
     summary: str
+    failed: bool = False
     results: tuple[Result, ...] = (Result("", "REPORT.md"),)
     data: Mapping[str, Any] = field(default_factory=dict)
 

@@ -14,7 +14,7 @@ from rich.table import Table as Grid
 from roundtable_local.backends.base import Generation
 from roundtable_local.errors import RoundtableError
 from roundtable_local.plan import Plan
-from roundtable_local.steps import Answer, Question
+from roundtable_local.steps import Answer, Entry, Question
 
 
 class Terminal:
@@ -29,6 +29,10 @@ class Terminal:
         self._out = Console(highlight=False, soft_wrap=True)
         self._err = Console(stderr=True, highlight=False, soft_wrap=True)
         self._began = time.monotonic()
+
+    def starting(self) -> None:
+        """The engine is being started."""
+        self.say("starting the engine ...")
 
     def begun(self, path: Path) -> None:
         """The run directory is made."""
@@ -64,6 +68,10 @@ class Terminal:
         why = Prompt.ask("why (may stay empty)", console=self._err, default="") if question.signed else ""
         return Answer(value.strip(), by, why)
 
+    def entry(self, entry: Entry) -> None:
+        """A log entry that goes to no file is shown as it would stand there (M-053)."""
+        self.result(f"{entry.heading}\n{entry.text}")
+
     def say(self, markup: str) -> None:
         """A line of progress."""
         if not self._quiet:
@@ -92,6 +100,8 @@ class Terminal:
         for seat in plan.table.seats:
             seats.add_row(*(escape(text) for text in (seat.name, seat.perspective, seat.duty)))
         self._out.print(seats)
+        for line in plan.protocol.announce(plan.table):
+            self._out.print(escape(line))
         self._out.print(self._turns(plan))
         self._out.print(f"window {budget.window:,} tokens, replies at {budget.shrink:.0%} of their full length")
         self._out.print(f"would write under {escape(decision.slug)}-{plan.inputs.date.replace('-', '')}/:")

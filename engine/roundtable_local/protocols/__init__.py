@@ -12,7 +12,7 @@ from roundtable_local.seats import Table
 from roundtable_local.settings import Strict
 from roundtable_local.steps import Debate, Question, WorstCase
 
-NAMES = ("supermajority", "panel")
+NAMES = ("supermajority", "confidence", "panel")
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class Protocol:
         intake: looks at the table before anything runs: refuses it, or returns it as the debate needs it, with notices;
             gets the table and a function that counts a text's tokens.
         gate: questions to settle before the engine starts.
+        announce: lines for the user before the debate begins.
+        takes: what a user may give beside the decision: seats, context, personas, codebase, oracle-root, panel.
         mirrored: top folders of the run directory that are also written below `--oracle-root`.
     """
 
@@ -40,6 +42,8 @@ class Protocol:
     fallback: Callable[[Table[Any], str], tuple[Any, str] | None] = lambda table, reason: None
     intake: Callable[[Table[Any], Callable[[str], int]], tuple[Table[Any], tuple[str, ...]]] = lambda table, count: (table, ())  # fmt: skip
     gate: Callable[[Table[Any]], tuple[Question, ...]] = lambda table: ()
+    announce: Callable[[Table[Any]], tuple[str, ...]] = lambda table: ()
+    takes: frozenset[str] = frozenset()
     mirrored: tuple[str, ...] = ()
 
 

@@ -51,6 +51,11 @@ def numbered(items: Iterable[str]) -> str:
     return "\n".join(f"{number}. {inline(item)}" for number, item in enumerate(items, 1))
 
 
+def quoted(text: str) -> str:
+    """A text of the user's own, whole, as a quotation: its headings are none of the file's."""
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+
+
 def document(*parts: str) -> str:
     """Paragraphs, headings and lists, a blank line between them and one newline at the end; empty parts fall out."""
     return "\n\n".join(part.strip("\n") for part in parts if part.strip()) + "\n"

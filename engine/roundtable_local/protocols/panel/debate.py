@@ -203,4 +203,11 @@ def worst_cases(table: PanelTable) -> tuple[WorstCase, ...]:
     return (WorstCase("no quorum", {"verdict": "revise", "concerns.*.severity": "medium"}),)
 
 
-PROTOCOL = Protocol(ROOM, PanelSettings, debate, worst_cases, intake=intake)
+PROTOCOL = Protocol(
+    ROOM,
+    PanelSettings,
+    debate,
+    worst_cases,
+    intake=intake,
+    takes=frozenset({"context", "goal or proposal", "language", "log"}),
+)

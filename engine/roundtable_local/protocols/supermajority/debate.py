@@ -131,4 +131,5 @@ PROTOCOL = Protocol(
     worst_cases,
     most_dissenters=lambda settings: settings.dissenters,
     fallback=fallback,
+    takes=frozenset({"codebase"}),
 )

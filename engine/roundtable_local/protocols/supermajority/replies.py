@@ -8,26 +8,11 @@ are plain strings here and narrowed to what exists in each ask.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import Field
 
-
-def _not_blank(text: str) -> str:
-    if not text.strip():
-        raise ValueError("must not be blank")
-    return text
-
-
-_Prose = AfterValidator(_not_blank)
-_LEAST = 8
-"""A shorter text is no sentence: mostly blanks or a lone number."""
-
-Title = Annotated[str, Field(min_length=3, max_length=80), _Prose]
-Sentence = Annotated[str, Field(min_length=_LEAST, max_length=200), _Prose]
-Argument = Annotated[str, Field(min_length=_LEAST, max_length=300), _Prose]
-Description = Annotated[str, Field(min_length=_LEAST, max_length=600), _Prose]
-Paragraph = Annotated[str, Field(min_length=_LEAST, max_length=700), _Prose]
+from roundtable_local.protocols.replies import Argument, Description, Paragraph, Reply, Sentence, Title
 
 
 class Vote(StrEnum):
@@ -45,12 +30,6 @@ class Confidence(StrEnum):
     HIGH = "HIGH"
     MEDIUM = "MEDIUM"
     LOW = "LOW"
-
-
-class Reply(BaseModel):
-    """Base of all replies: nothing beyond the grammar, nothing changed later."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Finding(Reply):

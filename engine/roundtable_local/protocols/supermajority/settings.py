@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+from pydantic import Field, model_validator
 
-from roundtable_local.settings import Strict
-
-
-def _fraction(value: object) -> Fraction:
-    try:
-        return Fraction(str(value))
-    except (ValueError, ZeroDivisionError) as error:
-        raise ValueError(f"{value!r} is not a fraction such as 2/3") from error
-
-
-Share = Annotated[Fraction, BeforeValidator(_fraction), PlainSerializer(str), Field(gt=0, le=1)]
+from roundtable_local.settings import Share, Strict
 
 
 class Recommendations(Strict):

@@ -6,7 +6,8 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from roundtable_local.protocols.supermajority.replies import Ballot, Reply, RoundOne, RoundThree, RoundTwo, Supplement
+from roundtable_local.protocols.replies import Reply
+from roundtable_local.protocols.supermajority.replies import Ballot, RoundOne, RoundThree, RoundTwo, Supplement
 from roundtable_local.protocols.supermajority.settings import SupermajoritySettings
 from roundtable_local.seats import Seat, Table
 from roundtable_local.steps import Publish, Replies, Step, Turn, hold, publish

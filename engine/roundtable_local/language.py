@@ -1,0 +1,23 @@
+"""The language seats write in: the one named, or that of the decision."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+
+UNKNOWN = "the language of the decision"
+"""What prompts say where the script does not tell the language."""
+
+_SCRIPTS = {"HANGUL": "Korean", "HIRAGANA": "Japanese", "KATAKANA": "Japanese", "CJK": "Chinese"}
+_SHARE = 4
+"""One letter in so many decides: texts in these scripts quote Latin names and code."""
+
+
+def language_of(text: str) -> str:
+    """The English name of a text's language where its script tells it, else `UNKNOWN`."""
+    letters = [character for character in text if character.isalpha()]
+    counts = Counter(_SCRIPTS.get(unicodedata.name(each, "").split(" ")[0].split("-")[0], "") for each in letters)
+    told = {language: count for language, count in counts.items() if language and count * _SHARE >= len(letters)}
+    if "Japanese" in told or (counts["Japanese"] and "Chinese" in told):
+        return "Japanese"  # Japanese text has Chinese characters, Chinese text has no kana
+    return max(told, key=lambda language: told[language], default=UNKNOWN)
