@@ -10,7 +10,7 @@ import pytest
 from roundtable_local import protocols
 
 ROOT = Path(__file__).resolve().parent.parent
-RULES = {"A-": "supermajority", "O-": "confidence"}
+RULES = {"A-": "supermajority", "O-": "confidence", "M-": "panel"}
 DOC = (ROOT / "docs" / "protocols.md").read_text("utf-8")
 
 

@@ -174,13 +174,15 @@ def test_length_narrows_texts_in_lists_and_mappings() -> None:
     assert [note["maxLength"] for note in properties["notes"]["properties"].values()] == [9, 9]
 
 
-@given(st.floats(0, 1), st.integers(2, 60), st.integers(2, 60))
-def test_a_narrowed_length_shrinks_in_proportion_and_never_below_the_least(share: float, least: int, most: int) -> None:
-    narrow = {**NARROW, "reason": Length(most)}
+@given(st.floats(0, 1), st.integers(2, 60), st.integers(2, 60), st.integers(0, 60))
+def test_a_narrowed_length_shrinks_in_proportion_and_never_below_its_own_least(
+    share: float, least: int, most: int, own: int
+) -> None:
+    narrow = {**NARROW, "reason": Length(most, own)}
     full, middle, low = (
         grammar(Sample, narrow, shrink, least)["properties"]["reason"]["maxLength"] for shrink in (1.0, share, 0.0)
     )
-    assert (full, low) == (min(most, 40), min(least, most, 40))
+    assert (full, low) == (min(most, 40), min(max(least, own), most, 40))
     assert low <= middle <= full
 
 

@@ -91,6 +91,7 @@ def _leaf(node: Schema, rule: Narrowing | None, shrink: float, min_characters: i
     leaf = dict(node)
     if isinstance(rule, Length):  # never more than the type allows: its own check comes after
         leaf["maxLength"] = min(leaf["maxLength"], rule.most)
+        min_characters = max(min_characters, rule.least)
     if "maxLength" in leaf and leaf["maxLength"] > min_characters:
         leaf["maxLength"] = min_characters + int((leaf["maxLength"] - min_characters) * shrink)
     return leaf

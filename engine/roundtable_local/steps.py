@@ -75,9 +75,10 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """Narrows a text to at most this many characters, still less where the window is small."""
+    """Narrows a text to at most `most` characters; where the window is small, less, but never below `least`."""
 
     most: int
+    least: int = 0
 
 
 Narrowing = Values | Keys | Count | Length

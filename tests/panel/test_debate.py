@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from roundtable_local import protocols
 from roundtable_local.budget import rehearse
 from roundtable_local.config import read_yaml
+from roundtable_local.errors import WindowError
 from roundtable_local.protocols.panel.debate import PROTOCOL, debate
 from roundtable_local.protocols.panel.replies import Critique, Defense, Escalation, Judgement, Revision
 from roundtable_local.schema import canonical, grammar, parse
@@ -230,7 +231,24 @@ def test_the_second_vote_sees_the_revised_artifact_and_the_same_context_alone_m_
 @pytest.mark.parametrize(("characters", "room"), [(40, 1200), (2000, 2500), (9601, 12000), (12000, 12000)])
 def test_the_draft_may_be_longer_than_the_original_m_034(characters: int, room: int) -> None:
     turn = hall(SPLIT, ACCEPTED, seated=table("x" * characters)).turns["revision"]
-    assert turn.asks[0].narrow == {"artifact": Length(room)}
+    assert turn.asks[0].narrow == {"artifact": Length(room, characters)}
+
+
+@pytest.mark.parametrize("window", [6000, 8000, 65536])
+def test_the_draft_may_be_as_long_as_the_original_in_any_window_that_holds_the_debate_m_034(window: int) -> None:
+    """A bound below that would cut the draft in its middle, and the second vote would judge the stump."""
+    seated = table("word " * 1000)
+    budget = rehearse(lambda: debate(seated), PROTOCOL.worst_cases(seated), scripted_budget(window)).budget
+    assert (budget.shrink < 1) is (window < 65536)
+    ask = hall(SPLIT, ACCEPTED, seated=seated).turns["revision"].asks[0]
+    room, length = budget.form(ask).schema["properties"]["artifact"]["maxLength"], len(seated.decision.text)
+    assert length <= room <= 1.25 * length + 1
+
+
+def test_a_window_too_small_for_such_a_draft_is_refused_m_034() -> None:
+    seated = table("word " * 1000)
+    with pytest.raises(WindowError, match="does not fit"):
+        rehearse(lambda: debate(seated), PROTOCOL.worst_cases(seated), scripted_budget(4096))
 
 
 # --- the escalation

@@ -149,7 +149,7 @@ def test_without_the_section_the_run_is_refused_and_nothing_is_cut_m_016(proposa
 def test_the_fix_names_the_focus_that_would_work_m_g9() -> None:
     with pytest.raises(Refused) as caught:
         took(f"one two three four five\n\n{CRITERIA}")
-    assert caught.value.fix == "set focus to success-criteria, or shorten it"
+    assert caught.value.fix == "name --focus success-criteria, or shorten it"
 
 
 @given(
@@ -175,7 +175,7 @@ def test_an_artifact_that_no_draft_could_replace_is_refused_with_numbers_m_034()
     with pytest.raises(Refused, match="has 12,001 characters; a revised draft of it may have 12,000") as caught:
         intake(table("x" * 12_001), words)
     assert "shorten it by 1 characters" in caught.value.fix
-    assert "votes to 1" in caught.value.fix
+    assert "--set votes=1" in caught.value.fix
     intake(table("x" * 12_001, votes=1), words)
 
 

@@ -125,9 +125,9 @@ def _entries(state: State, vote: Vote) -> tuple[Entry, ...]:
 
 
 def _revise(state: State) -> Generator[Step, Any, str]:
-    """The moderator, not a panel, writes a revised draft (M-034); it may be as long as the original and some more."""
+    """The moderator, not a panel, writes a revised draft (M-034)."""
     vote = state.last
-    room = Length(_draft_length(vote.artifact, state.table.settings.draft))
+    room = _draft_length(vote.artifact, state.table.settings.draft)
     ask = Ask(MODERATOR, revision_brief(state.table), Revision, {"artifact": room}, required=True)
     context = (*shared(state, vote.artifact), against(vote))
     replies = yield from hold(Turn("revision", context, (ask,)))
@@ -136,8 +136,10 @@ def _revise(state: State) -> Generator[Step, Any, str]:
     return state.revision.artifact
 
 
-def _draft_length(artifact: str, draft: Draft) -> int:
-    return min(draft.maximum, max(draft.minimum, ceil(draft.factor * len(artifact))))
+def _draft_length(artifact: str, draft: Draft) -> Length:
+    """Some more than the original where the window allows it, and as long as the original in any window."""
+    most = max(draft.minimum, ceil(draft.factor * len(artifact)))
+    return Length(min(draft.maximum, most), least=len(artifact))
 
 
 def _escalate(state: State) -> Generator[Step, Any, Outcome]:

@@ -67,7 +67,7 @@ def _check_length(decision: Decision, settings: PanelSettings) -> None:
     if settings.votes > 1 and length > most:
         raise Refused(
             f"the artifact has {length:,} characters; a revised draft of it may have {most:,}",
-            f"shorten it by {length - most:,} characters, judge its parts one by one, or set votes to 1 (no revision)",
+            f"shorten it by {length - most:,} characters, judge its parts one by one, or allow no revision: --set votes=1",
         )
 
 
@@ -80,7 +80,7 @@ def _fitting(fact: Fact, table: PanelTable, count: Count) -> tuple[Fact, list[st
     section = _section(fact.text, wanted)
     if section is None:
         other = next(name for name in _SECTIONS if name != wanted)
-        hint = f"set focus to {other}" if _section(fact.text, other) else f"give it a section {_SECTIONS[wanted]}"
+        hint = f"name --focus {other}" if _section(fact.text, other) else f"give it a section {_SECTIONS[wanted]}"
         raise Refused(
             f"{fact.title} has {tokens:,} tokens, more than {limit:,}, and no section {_SECTIONS[wanted]} to show instead",
             f"{hint}, or shorten it",
