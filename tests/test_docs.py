@@ -10,7 +10,7 @@ import pytest
 from roundtable_local import protocols
 
 ROOT = Path(__file__).resolve().parent.parent
-RULES = {"A-": "supermajority", "O-": "confidence", "M-": "panel"}
+RULES = {"A-": "supermajority", "O-": "confidence", "M-": "panel", "R-": "divergence"}
 DOC = (ROOT / "docs" / "protocols.md").read_text("utf-8")
 
 

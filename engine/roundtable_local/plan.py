@@ -120,16 +120,19 @@ def make_plan(inputs: Inputs) -> Plan:
 def _rehearse(
     protocol: protocols.Protocol, table: Table[Any], budget: Budget
 ) -> tuple[Table[Any], Rehearsal, tuple[str, ...]]:
-    """Rehearse; where the protocol has a smaller way to hold the debate, fall back to it with its warning (A-171)."""
-    try:
-        return table, rehearse(lambda: protocol.debate(table), protocol.worst_cases(table), budget), ()
-    except WindowError as error:
-        smaller = protocol.fallback(table, error.message)
-        if smaller is None:
-            raise
-        settings, warning = smaller
-        table = replace(table, settings=settings)
-        return table, rehearse(lambda: protocol.debate(table), protocol.worst_cases(table), budget), (warning,)
+    """Rehearse; while the protocol has a smaller way to hold the debate, fall back to it with its warning (A-171)."""
+    warnings: tuple[str, ...] = ()
+    while True:
+        try:
+            seated = table
+            found = rehearse(lambda: protocol.debate(seated), protocol.worst_cases(seated), budget)  # noqa: B023
+            return table, found, warnings
+        except WindowError as error:
+            smaller = protocol.fallback(table, error.message)
+            if smaller is None:
+                raise
+            settings, warning = smaller
+            table, warnings = replace(table, settings=settings), (*warnings, warning)
 
 
 def _read_codebase(inputs: Inputs, codec: Codec) -> Codebase | None:

@@ -286,7 +286,7 @@ def test_everything_known_is_published_before_the_user_is_asked_m_040_m_g8() -> 
     assert "Not answered yet." in report
     assert all(each.replace("|", "\\|") in report for each in question.parts)
     assert held.entries[-1].text.startswith("- [escalated to user]")
-    assert held.files["log.md"].endswith("split 1/3 on no way back; race risk in step 4\n")
+    assert held.files["panel-log.md"].endswith("split 1/3 on no way back; race risk in step 4\n")
 
 
 def test_the_answer_holds_as_if_the_panel_had_accepted_m_041_m_054() -> None:
@@ -338,7 +338,7 @@ def test_entries_of_a_whole_run_m_050_m_051_m_g7() -> None:
             "- [medium] Wrap the old parser: Two writers race for one file.",
         ),
     ]
-    assert held.files["log.md"] == (
+    assert held.files["panel-log.md"] == (
         f"## Panel decisions {DATE}\n{held.entries[0].text}\n{held.entries[1].text}\n\n"
         f"## Panel concerns {DATE}\n{held.entries[2].text}\n"
     )
@@ -346,7 +346,10 @@ def test_entries_of_a_whole_run_m_050_m_051_m_g7() -> None:
 
 def test_three_accepts_leave_one_line_and_no_concerns_m_031() -> None:
     held = hall(ACCEPTED, seated=table(quorum="3/3"))
-    assert held.files["log.md"] == f"## Panel decisions {DATE}\n- [3/3 accept] Wrap the old parser: arbiter outcome 1\n"
+    assert (
+        held.files["panel-log.md"]
+        == f"## Panel decisions {DATE}\n- [3/3 accept] Wrap the old parser: arbiter outcome 1\n"
+    )
     assert len(held.entries) == 1
 
 
@@ -382,7 +385,7 @@ def test_entry_keys_are_distinct_so_that_each_is_written_once_m_050() -> None:
 def test_files_of_the_longest_run() -> None:
     held = hall(SPLIT, SPLIT, answers=ANSWER)
     votes = {f"vote{number}/{seat}.md" for number in (1, 2) for seat in SEATS}
-    assert set(held.files) == votes | {"revised.md", "log.md", "REPORT.md"}
+    assert set(held.files) == votes | {"revised.md", "panel-log.md", "REPORT.md"}
     assert [result.path for result in held.ended.results] == ["REPORT.md", "revised.md"]
 
 

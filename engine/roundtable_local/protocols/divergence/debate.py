@@ -110,8 +110,11 @@ def _round_two(state: State) -> Generator[Step, Any, None]:
 
 def _stances(state: State, seat: Seat) -> dict[str, Narrowing]:
     """A stance on every claim of others and on every own one; ids cannot be invented (R-g3)."""
-    others = "objections" if seat.devils_advocate else "stances"
-    return {others: Keys(state.others(seat)), "own": Keys(state.own(seat))}
+    own = {"own": Keys(state.own(seat))}
+    if seat.devils_advocate:
+        return {"objections": Keys(state.others(seat)), **own}
+    most_grounds = Count(1, state.table.settings.grounds)
+    return {"stances": Keys(state.others(seat)), "stances.*.grounds": most_grounds, **own}
 
 
 def _turn(
@@ -217,11 +220,22 @@ def worst_cases(table: SettingsTable) -> tuple[WorstCase, ...]:
     return (WorstCase("all rejected", prefer),)
 
 
+def fallback(table: SettingsTable, reason: str) -> tuple[DivergenceSettings, str] | None:
+    """One claim fewer per persona where the debate does not fit the window; every claim is answered by all."""
+    claims = table.settings.claims
+    if claims.most == claims.least:
+        return None
+    fewer = claims.model_copy(update={"most": claims.most - 1})
+    warning = f"personas state at most {fewer.most} claims in phase 0, not {claims.most}: {reason}"
+    return table.settings.model_copy(update={"claims": fewer}), warning
+
+
 PROTOCOL = Protocol(
     ROOM,
     DivergenceSettings,
     debate,
     worst_cases,
+    fallback=fallback,
     intake=intake,
     takes=frozenset({"seats", "context", "language"}),
 )

@@ -92,7 +92,7 @@ def _vote(state: State, artifact: str) -> Generator[Step, Any, None]:
         for seat in outputs.lost
     )
     notices = (*lost, *(line.removeprefix("- ") for line in entries[0].text.split("\n")))
-    files = {**vote_files(vote), "log.md": log_file(state.entries)}
+    files = {**vote_files(vote), "panel-log.md": log_file(state.entries)}
     yield from publish(Publish(files, notices, entries))
 
 
@@ -160,7 +160,7 @@ def _directed(state: State, escalation: Escalation) -> Generator[Step, Any, Outc
     state.answer = yield from consult(Question(QUESTION, parts, choices=choice_ids(escalation)))
     entry = Entry("user-directed", decisions_heading(state.table.date), user_line(state.decision, state.chosen))
     state.entries.append(entry)
-    files = {"log.md": log_file(state.entries), "REPORT.md": report_file(state)}
+    files = {"panel-log.md": log_file(state.entries), "REPORT.md": report_file(state)}
     yield from publish(Publish(files, (entry.text.removeprefix("- "),), (entry,)))
     return _outcome(state, "accept", f"user-directed: {state.chosen}")
 

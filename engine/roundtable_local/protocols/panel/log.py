@@ -73,7 +73,7 @@ def user_line(decision: str, label: str) -> str:
 
 
 def log_file(entries: Sequence[Entry]) -> str:
-    """log.md: the same lines below the same headings."""
+    """panel-log.md: the same lines below the same headings."""
     headings = dict.fromkeys(entry.heading for entry in entries)
     sections = ["\n".join([heading, *(e.text for e in entries if e.heading == heading)]) for heading in headings]
     return "\n\n".join(sections) + "\n"
