@@ -14,6 +14,8 @@ import pytest
 
 from roundtable_local.backends.base import Generation, Request, Sampling
 from roundtable_local.config import model_profile
+from roundtable_local.inputs import Inputs
+from roundtable_local.plan import make_plan
 from roundtable_local.prompts import render
 from roundtable_local.schema import canonical
 from roundtable_local.tokens import Codec
@@ -26,6 +28,7 @@ PROSE = {"type": "object", "properties": {"text": {"type": "string", "minLength"
 
 
 DECISION = ROOT / "examples" / "modular-monolith.md"
+ARTIFACT = DECISION.read_text("utf-8")
 COMMON = ["--model", "tiny-cpu", "--seed", "1", "--date", "2026-03-01"]
 
 
@@ -60,6 +63,47 @@ def _sitting(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert "deadlock" in done.stderr
         done = _call("resume", str(path), "--answer", "deadlock=wait", "--by", "The test")
         assert done.returncode == 0, done.stderr
+    return path
+
+
+@pytest.fixture(name="panel", scope="module")
+def _panel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One panel, by the caller's command: a good line, a bad one and another good one, one engine."""
+    out = tmp_path_factory.mktemp("panel")
+    lines = [{"artifact": ARTIFACT, "context": "Six servers.", "auto": True}, None, {"artifact": "Wait.", "auto": True}]
+    text = "".join((json.dumps(line) if line else "{") + "\n" for line in lines)
+    command = [
+        sys.executable,
+        "-m",
+        "roundtable_local",
+        "panel",
+        "--jsonl",
+        *COMMON,
+        "--set",
+        "votes=1",
+        "--out",
+        str(out),
+    ]
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, encoding="utf-8", check=False, timeout=1500
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("starting the engine") == 1
+    first, bad, second = (json.loads(line) for line in done.stdout.splitlines())
+    assert "error" in bad
+    assert {first["verdict"], second["verdict"]} <= {"accept", "escalated"}
+    return Path(first["run_dir"])
+
+
+@pytest.fixture(name="divergence", scope="module", params=["modular-monolith.md", "order-system.ko.md"])
+def _divergence(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The divergence protocol, in English and in Korean."""
+    out = tmp_path_factory.mktemp("divergence")
+    decision = str(ROOT / "examples" / request.param)
+    smaller = ["--set", "claims.most=1", "--set", "new_claims=0"]  # fewer claims, fewer stances: a shorter test
+    done = _call("run", decision, *COMMON, "--out", str(out), "--protocol", "divergence", *smaller)
+    assert done.returncode == 0, done.stderr
+    (path,) = out.iterdir()
     return path
 
 
@@ -135,6 +179,35 @@ def test_a_sitting_of_five_souls_o_026_to_o_082(sitting: Path) -> None:
     for turn in turns:
         assert turn["computed_tokens"] <= turn["ideal_tokens"] + turn["asks"] * turn["calls"] * BLOCK, turn
     assert _call("verify", str(sitting)).returncode == 0
+
+
+def test_the_arbiter_reads_the_shared_block_from_the_cache_m_013(panel: Path) -> None:
+    """All whole blocks of frame head, ARTIFACT and CONTEXT: nothing of them is computed twice."""
+    replies = {(event["turn"], event["ask"]): event for event in _events(panel, "reply")}
+    plan = make_plan(Inputs.model_validate(_events(panel, "start")[0]["inputs"]))
+    debate = plan.protocol.debate(plan.table)
+    shared = len(plan.rehearsal.budget.codec.context(next(debate).context))
+    assert shared > 10 * BLOCK
+    cached = replies["vote1-arbiter", "arbiter"]["cached_tokens"]
+    assert cached >= shared // BLOCK * BLOCK
+    turns = {turn["name"]: turn for turn in json.loads((panel / "metrics.json").read_text("utf-8"))["turns"]}
+    assert turns["vote1-arbiter"]["cached_tokens"] == cached
+    assert turns["vote1"]["asks"] == 2
+    assert (panel / "panel-log.md").is_file()
+
+
+def test_divergence_leaves_complete_artifacts_r_g7(divergence: Path) -> None:
+    slugs = {"architect", "critic-devil", "implementer", "user-advocate"}
+    lost = json.loads((divergence / "outcomes.json").read_text("utf-8"))["lost"]
+    for phase in ("phase0", "round1", "round2"):
+        assert slugs - set(lost) <= {path.stem for path in (divergence / phase).iterdir()} <= slugs
+    report = (divergence / "REPORT.md").read_text("utf-8")
+    korean = "주문" in divergence.name
+    assert ("\n## 보존된 소수의견\n" if korean else "\n## Minority Opinions\n") in report
+    claims = json.loads((divergence / "outcomes.json").read_text("utf-8"))["claims"]
+    unsettled = [claim for claim in claims if claim["category"] in {"open", "minority"}]
+    assert report.count("**합의 없음 — 사용자 결정 필요**") == len(unsettled)
+    assert _call("verify", str(divergence)).returncode == 0
 
 
 def test_every_vote_is_valid(debate: tuple[Path, str]) -> None:

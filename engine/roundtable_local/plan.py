@@ -17,7 +17,7 @@ from roundtable_local.config import engine_settings, merge, model_profile, proto
 from roundtable_local.decision import Decision, parse_decision, slugify
 from roundtable_local.errors import ConfigError, DecisionError, UsageError, WindowError
 from roundtable_local.inputs import Inputs
-from roundtable_local.language import language_of
+from roundtable_local.language import UNKNOWN, language_of
 from roundtable_local.model import ModelFolder, read_model
 from roundtable_local.oracle import find_psi
 from roundtable_local.prompts import render, template_hashes
@@ -244,6 +244,12 @@ def _warnings(decision: Decision, codec: Codec, rehearsal: Rehearsal) -> tuple[s
     if spelled := codec.spells_control(decision.text):
         warnings.append(
             f"{decision.source} spells control tokens of the model ({', '.join(spelled)}); they are read as plain text"
+        )
+    density, planned = codec.count(decision.text) / len(decision.text), rehearsal.budget.tokens_per_character
+    if language_of(decision.text) != UNKNOWN and density > planned:
+        warnings.append(
+            f"this model needs about {density:.1f} tokens per character of {language_of(decision.text)}, and replies are "
+            f"planned with {planned}: if many are cut off, --set model.tokens_per_character={density:.1f}"
         )
     if rehearsal.budget.shrink < 1:
         share = f"{rehearsal.budget.shrink:.0%}"

@@ -158,6 +158,42 @@ def test_o_057_bad_usage_exits_1_here(tmp_path: Path, command: str) -> None:
 # --- run
 
 
+def scripted(path: Path, confidence: int, update: str) -> str:
+    """Replies of the five lenses: all for a, with this confidence, and this self-update in round 2."""
+    replies: dict[str, Any] = {}
+    seats = ("builder", "finance", "guardian", "strategist", "user")
+    for number, seat in enumerate(seats):
+        said = {"position": "a", "confidence_now": confidence}
+        other = seats[number - 1]
+        text = {"reasoning": "it is the right thing", "what_would_change_your_mind": "a figure would"}
+        replies[f"round1/{seat}"] = text | said
+        replies[f"round2/{seat}"] = {
+            "challenge": {"target": other, "critique": "it has no figure"},
+            "self_update": update,
+            "reasoning": "it is the right thing",
+        } | said
+    return file(path, replies)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "update", "turns", "says"),
+    [
+        (8, "the figure moved me", ["round1", "round2", "round4"], "EARLY-STOP"),
+        (7, "No change", ["round1", "round2", "round4"], "SKIP-ROUND-3"),
+        (7, "the figure moved me", ["round1", "round2", "axes", "round3", "round4"], "CONTINUE"),
+    ],
+)
+def test_o_050_each_way_to_the_vote_on_the_scripted_backend(
+    tmp_path: Path, confidence: int, update: str, turns: list[str], says: str
+) -> None:
+    replies = scripted(tmp_path / "replies.yaml", confidence, update)
+    run(tmp_path / "out", "--yes", "--options", "a,b", "--replies", replies)
+    home = tmp_path / "out" / "adopt-the-pattern-20260301"
+    events = [json.loads(line) for line in (home / "journal.jsonl").read_text("utf-8").splitlines()]
+    assert [event["turn"] for event in events if event["event"] == "call"] == turns
+    assert f"\n{says}: " in (home / "lab" / "round-table" / f"{NAME}.md").read_text("utf-8")
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

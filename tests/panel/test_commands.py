@@ -35,7 +35,7 @@ def script(path: Path, *accepting: str, votes: int = 1) -> str:
             verdict = "accept" if seat in accepting else "revise"
             said = {"outcome": "cache for an hour", "reason": f"{seat} has a reason", "verdict": verdict}
             if seat == "proponent":
-                said["points"] = [{"point": "it is simple", "evidence": "one line of code"}]
+                said = {"points": [{"point": "it is simple", "evidence": "one line of code"}]} | said
             elif seat == "skeptic":
                 part = {
                     "part": "an hour",
@@ -43,9 +43,9 @@ def script(path: Path, *accepting: str, votes: int = 1) -> str:
                     "severity": "high",
                     "title": "stale prices",
                 }
-                said["concerns"] = [part]
+                said = {"concerns": [part]} | said
             else:
-                said["reasoning"] = ["the skeptic is heard"]
+                said = {"load_bearing": ["the skeptic is heard"]} | said
             replies[f"{turn}/{seat}"] = said
     path.write_text(json.dumps(replies), "utf-8")
     return str(path)

@@ -10,7 +10,9 @@ import re
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
+
+from roundtable_local.protocols.replies import Reply
 
 LONGEST_DRAFT = 12_000
 """Characters of a revised artifact at most: longer bounds make grammars slow. The configured maximum is no larger."""
@@ -58,12 +60,6 @@ class Severity(StrEnum):
     HIGH = "high"
     MEDIUM = "medium"
     LOW = "low"
-
-
-class Reply(BaseModel):
-    """Base of all replies: nothing beyond the grammar, nothing changed later."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Point(Reply):
