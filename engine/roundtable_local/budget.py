@@ -57,6 +57,7 @@ class Budget:
         window: tokens of prompt and reply together.
         tokens_per_character: upper estimate for replies.
         settings: the floors.
+        thought_tokens: what a thought before a reply adds to its prompt at most.
         shrink: 1 leaves replies their full length, 0 takes them to the floors.
     """
 
@@ -65,6 +66,7 @@ class Budget:
     tokens_per_character: float
     settings: BudgetSettings
     shrink: float = 1.0
+    thought_tokens: int = 0
 
     def form(self, ask: Ask) -> Form:
         """Grammar and cap of an ask."""
@@ -91,7 +93,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Row:
-    """The worst case of one turn, in tokens; `brief` and `reply` are those of its largest seat."""
+    """The worst case of one turn, in tokens; `brief` (with a thought, where seats think) and `reply` are its largest seat's."""
 
     case: str
     turn: str
@@ -190,7 +192,10 @@ def _row(case: WorstCase, turn: Turn, budget: Budget) -> Row:
     reask = render("reask.j2", reason=FILL * REASON_CHARACTERS).text
     brief, reply = max(
         (
-            (budget.filled(f"{ask.brief.text}\n\n{reask}") + len(frame.tail), budget.form(ask).max_tokens)
+            (
+                budget.filled(f"{ask.brief.text}\n\n{reask}") + len(frame.tail) + budget.thought_tokens,
+                budget.form(ask).max_tokens,
+            )
             for ask in turn.asks
         ),
         key=sum,

@@ -299,6 +299,7 @@ def _conduct(
         directory=directory,
         journal=journal,
         backend=backend,
+        thinking=plan.thinking,
         human=human,
         mirror=None if mirror is None else Mirror(mirror, plan.protocol.mirrored),
         log_file=Path(plan.inputs.log) if plan.inputs.log else None,

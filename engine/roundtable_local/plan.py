@@ -21,6 +21,7 @@ from roundtable_local.language import UNKNOWN, language_of
 from roundtable_local.model import ModelFolder, read_model
 from roundtable_local.oracle import find_psi
 from roundtable_local.prompts import render, template_hashes
+from roundtable_local.reasoning import Thinking
 from roundtable_local.schema import canonical
 from roundtable_local.seating import read_souls
 from roundtable_local.seats import (
@@ -52,6 +53,7 @@ class Plan:
     model: ModelFolder
     table: Table[Any]
     rehearsal: Rehearsal
+    thinking: Thinking | None
     warnings: tuple[str, ...]
     fingerprint: Mapping[str, str]
 
@@ -96,7 +98,7 @@ def make_plan(inputs: Inputs) -> Plan:
         inputs.date,
         overlays=overlays,
         codebase=codebase,
-        caveats=_caveats(backend, model, engine),
+        caveats=_caveats(backend, model, engine, profile),
         facts=inputs.facts,
         language=inputs.language or language_of(decision.text),
         place=Place(name=f"{inputs.date}_{decision.slug}"),
@@ -108,13 +110,23 @@ def make_plan(inputs: Inputs) -> Plan:
     if table.decision.topic != decision.topic:  # what stood in it beside the topic is no part of the name
         table = replace(table, decision=replace(table.decision, slug=slugify(table.decision.topic, engine.slug)))
     window = min(profile.window, model.window or profile.window)
-    budget = Budget(codec, window, profile.tokens_per_character, engine.budget)
+    thinking = _thinking(profile, codec)
+    thought_tokens = thinking.tokens if thinking else 0
+    budget = Budget(codec, window, profile.tokens_per_character, engine.budget, thought_tokens=thought_tokens)
     table, rehearsal, fallback = _rehearse(protocol, table, budget)
     if inputs.oracle_root and (elsewhere := find_psi(Path(inputs.oracle_root))[1]):
         notes = (*notes, elsewhere)
     warnings = (*notes, *taken, *_warnings(decision, codec, rehearsal), *fallback)
     fingerprint = _fingerprint(inputs, protocol.name, table, profile, model, engine)
-    return Plan(inputs, protocol, engine, profile, model, table, rehearsal, warnings, fingerprint)
+    return Plan(inputs, protocol, engine, profile, model, table, rehearsal, thinking, warnings, fingerprint)
+
+
+def _thinking(profile: ModelProfile, codec: Codec) -> Thinking | None:
+    """How seats think; a thought that the chat template opens is closed at once where the profile asks for none."""
+    reasoning = profile.reasoning
+    if reasoning is None:
+        return None
+    return Thinking(reasoning.start, reasoning.end, reasoning.budget, False, codec)
 
 
 def _rehearse(
@@ -219,7 +231,7 @@ def _refuse_untaken(protocol: protocols.Protocol, inputs: Inputs) -> None:
             )
 
 
-def _caveats(backend: str, model: ModelFolder, engine: EngineSettings) -> tuple[str, ...]:
+def _caveats(backend: str, model: ModelFolder, engine: EngineSettings, profile: ModelProfile) -> tuple[str, ...]:
     """What every report must say of the model behind it."""
     if backend == "scripted":
         return (
@@ -230,6 +242,11 @@ def _caveats(backend: str, model: ModelFolder, engine: EngineSettings) -> tuple[
         caveats.append(
             f"The model has {model.parameters / 1e6:,.0f} million parameters. A model this small proves the machinery, "
             "not the argument: do not act on what it says."
+        )
+    if profile.reasoning is not None:
+        caveats.append(
+            f"Before each reply a seat could think for up to {profile.reasoning.budget} tokens; what it thought stands in "
+            "the journal, and neither the other seats nor this report saw it."
         )
     return tuple(caveats)
 

@@ -11,7 +11,7 @@ import sys
 import time
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,6 +31,7 @@ from roundtable_local.errors import (
 from roundtable_local.journal import Journal
 from roundtable_local.metrics import PromptTrie, summarise
 from roundtable_local.prompts import render
+from roundtable_local.reasoning import Thinking
 from roundtable_local.rundir import Mirror, RunDirectory
 from roundtable_local.schema import InvalidReply, canonical, parse
 from roundtable_local.steps import Answer, Ask, Debate, Entry, Outcome, Publish, Question, Replies, Turn
@@ -175,6 +176,7 @@ class Room:
         directory: the locked run directory.
         journal: its journal.
         backend: the engine; None where only the journal may speak.
+        thinking: how seats of a reasoning model think; None for other models.
         human: what a human said beforehand.
         mirror: gets a copy of some files.
         log_file: the user's log that entries go to; without one they are shown.
@@ -191,6 +193,7 @@ class Room:
     directory: RunDirectory
     journal: Journal
     backend: Backend | None = None
+    thinking: Thinking | None = None
     human: Human = field(default_factory=Human)
     mirror: Mirror | None = None
     log_file: Path | None = None
@@ -218,16 +221,21 @@ class Room:
         attempt = 0
         while asks := [ask for ask in turn.asks if ask.id in failed and attempt < self._tries(ask)]:
             attempt += 1
-            requests = [self._request(turn.name, context, ask, attempt, failed[ask.id]) for ask in asks]
-            generations = self._generations(turn.name, asks, attempt, requests)
-            for ask, generation in zip(asks, generations, strict=True):
+            requests = {ask.id: self._request(turn.name, context, ask, attempt, failed[ask.id]) for ask in asks}
+            problems = self._think(turn.name, asks, attempt, requests)
+            said = [ask for ask in asks if ask.id not in problems]
+            generations = self._generations(turn.name, said, attempt, [requests[ask.id] for ask in said])
+            for ask, generation in zip(said, generations, strict=True):
                 try:
                     values[ask.id] = judge(ask, self.budget, generation)
                     del failed[ask.id]
                 except InvalidReply as problem:
-                    failed[ask.id] = str(problem)
+                    problems[ask.id] = str(problem)
+            for ask in asks:
+                if ask.id in problems:
+                    failed[ask.id] = problems[ask.id]
                     fate = "lost" if attempt == self._tries(ask) else "asked again"
-                    self._note(f"{turn.name}/{ask.id}: reply {attempt} {fate}: {problem}")
+                    self._note(f"{turn.name}/{ask.id}: reply {attempt} {fate}: {problems[ask.id]}")
         self._settled(turn.name)
         for ask in turn.asks:
             if ask.required and ask.id in failed:
@@ -297,13 +305,46 @@ class Room:
         """A seat's reply has its attempts and is lost; one that the debate needs has them again with every resume."""
         return self.attempts * (1 + len(self.journal.of("resume"))) if ask.required else self.attempts
 
+    def _think(self, turn: str, asks: Sequence[Ask], attempt: int, requests: dict[str, Request]) -> dict[str, str]:
+        """Let seats of a reasoning model think, and extend their requests by the closed thoughts.
+
+        A seat that is asked again thinks no more. Returns why a thought is no use, by ask: half a thought is no answer.
+        """
+        thinking = self.thinking
+        if thinking is None:
+            return {}
+        problems: dict[str, str] = {}
+        thoughts: dict[str, str] = dict.fromkeys(requests, "")
+        if thinking.budget and attempt == 1:
+            free = [self._thought_request(turn, ask, requests[ask.id], thinking) for ask in asks]
+            for ask, generation in zip(asks, self._generations(f"{turn}/thought", asks, attempt, free), strict=True):
+                thought = thinking.read(generation.text, generation.finish_reason == "stop")
+                if thought is None:
+                    problems[ask.id] = f"the thought was cut off at {len(generation.token_ids)} tokens"
+                else:
+                    thoughts[ask.id] = thought
+        for name, request in requests.items():
+            requests[name] = replace(request, prompt_ids=thinking.extended(request.prompt_ids, thoughts[name]))
+        return problems
+
+    def _thought_request(self, turn: str, ask: Ask, request: Request, thinking: Thinking) -> Request:
+        return replace(
+            request,
+            label=f"{turn}/thought/{ask.id}/1",
+            prompt_ids=(*request.prompt_ids, *thinking.opening),
+            max_tokens=thinking.budget,
+            seed=seed_of(self.seed, self.decision_sha256, f"{turn}/thought", ask.id, 1),
+            schema=None,
+            stop=(thinking.end,),
+        )
+
     def _request(self, turn: str, context: Sequence[int], ask: Ask, attempt: int, reason: str) -> Request:
         brief = ask.brief.text
         if attempt > 1:
             brief += "\n\n" + render("reask.j2", reason=reason[:REASON_CHARACTERS]).text
         form = self.budget.form(ask)
         ids = self.budget.codec.prompt(context, brief)
-        if len(ids) + form.max_tokens > self.budget.window:
+        if len(ids) + self.budget.thought_tokens + form.max_tokens > self.budget.window:
             raise WindowError(
                 f"{turn}/{ask.id} needs {len(ids):,} tokens of prompt and {form.max_tokens:,} of reply; "
                 f"the model's window is {self.budget.window:,}",

@@ -65,6 +65,14 @@ class SamplingSettings(Strict):
     repetition_penalty: float = Field(gt=0, le=2)
 
 
+class ReasoningSettings(Strict):
+    """How a reasoning model marks its thoughts, and how many tokens of them it may write before each answer."""
+
+    start: str = Field(min_length=1)
+    end: str = Field(min_length=1)
+    budget: int = Field(ge=16)
+
+
 class ModelProfile(Strict):
     """configs/models/*.yaml: one local model and how to run it.
 
@@ -77,6 +85,7 @@ class ModelProfile(Strict):
         sampling: sampling values.
         engine: options of the engine, passed on as they are (for vLLM: arguments of `LLM`).
         environment: environment variables that the engine needs, set only where not set already.
+        reasoning: for models that think before they answer; without it they are told not to.
         verified: whether somebody has run this profile.
     """
 
@@ -87,5 +96,6 @@ class ModelProfile(Strict):
     sampling: SamplingSettings
     engine: Mapping[str, Any] = Field(default_factory=dict)
     environment: Mapping[str, str] = Field(default_factory=dict)
+    reasoning: ReasoningSettings | None = None
     verified: bool = False
     notes: str = ""

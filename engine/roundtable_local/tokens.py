@@ -82,6 +82,10 @@ class Codec:
                 waiting += reversed(_cut(part, encoding, self.control_ids))
         return tuple(ids)
 
+    def literal(self, text: str) -> tuple[int, ...]:
+        """Ids of our own text, in which control tokens are what they say."""
+        return tuple(self._live.encode(text, add_special_tokens=False).ids)
+
     def count(self, text: str) -> int:
         """Number of tokens of untrusted text."""
         return len(self.encode(text))

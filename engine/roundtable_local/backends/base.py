@@ -35,6 +35,7 @@ class Request:
         sampling: all sampling values.
         seed: seed of this request alone, 0 <= seed < 2**63.
         schema: JSON schema that the reply is decoded under, as JSON text; None for free text.
+        stop: texts that end the reply and stay at its end; only for free text.
     """
 
     label: str
@@ -43,6 +44,7 @@ class Request:
     sampling: Sampling
     seed: int
     schema: str | None = None
+    stop: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ _WORDS = Path(__file__).parent / "scripted_model" / "words.txt"
 _MOST_IDS = 3
 _FILLED = 0.6
 """Share of a string's bound that drawn prose fills."""
+_THOUGHT = 120
+"""Characters that a drawn thought has at most."""
 
 
 class ScriptedBackend:
@@ -77,6 +79,10 @@ class ScriptedBackend:
         short = request.label.rsplit("/", 1)[0]
         scripted = self._script.get(request.label, self._script.get(short))
         if scripted is None:
+            if request.schema is None and request.stop:
+                return _generation(
+                    f"{self._draw_prose(_THOUGHT, random.Random(request.seed))} {request.stop[0]}", "stop"
+                )
             if request.schema is None:
                 raise BackendError(
                     f"{request.label}: no scripted reply and no schema to draw one from", "add it to the script"

@@ -139,6 +139,9 @@ class VllmBackend:
             repetition_penalty=values.repetition_penalty,
             seed=request.seed,
             structured_outputs=grammar,
+            stop=list(request.stop) or None,
+            include_stop_str_in_output=bool(request.stop),
+            skip_special_tokens=request.schema is not None,  # a thought's end may be a control token
             output_kind=self._kind,
         )
 
