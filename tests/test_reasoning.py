@@ -217,6 +217,10 @@ def test_without_a_reasoning_profile_nothing_changes(tmp_path: Path) -> None:
 def test_a_reasoning_model_that_should_not_think_gets_its_thought_closed(tmp_path: Path) -> None:
     plan = plan_for({})
     backend = Recording(SCRIPT)
-    run(replace(plan, thinking=thinking(budget=0, opened=True)), tmp_path, backend)
+    run(
+        replace(plan, desks=replace(plan.desks, own=replace(plan.desks.own, thinking=thinking(budget=0, opened=True)))),
+        tmp_path,
+        backend,
+    )
     closing = scripted_codec().literal("\n</think>\n\n")
     assert all(tuple(request.prompt_ids)[-len(closing) :] == closing for request in backend.requests.values())

@@ -239,10 +239,11 @@ def test_a_lost_required_reply_stops_resumably(tmp_path: Path) -> None:
 
 def test_an_oversized_prompt_is_refused_before_anything_is_generated_d1(tmp_path: Path) -> None:
     plan = plan_for()
-    small = replace(plan.rehearsal.budget, window=1500)
+    own = plan.desks.own
+    small = replace(own, budget=replace(own.budget, window=1500))
     backend = ScriptedBackend()
     with pytest.raises(WindowError, match=r"round1/systems-analyst needs .* the model's window is 1,500"):
-        run(replace(plan, rehearsal=replace(plan.rehearsal, budget=small)), tmp_path, backend)
+        run(replace(plan, desks=replace(plan.desks, own=small)), tmp_path, backend)
     assert backend.labels == []
 
 

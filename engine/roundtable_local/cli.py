@@ -250,6 +250,15 @@ def run(
     commit: Commit = False,
     answer: Answers = None,
     yes: Yes = False,
+    deterministic: Annotated[
+        bool,
+        typer.Option(
+            "--deterministic", help="Replies that depend on neither batch nor cache, as far as the hardware goes."
+        ),
+    ] = False,
+    trust_remote_code: Annotated[
+        bool, typer.Option("--trust-remote-code", help="Let code in the model's folder run; it is recorded.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show seats, turns, token budget and files; load no model.")
     ] = False,
@@ -285,6 +294,7 @@ def run(
             seats=read_souls([path for each in seats or [] for path in _listed(each)], person or [], engine_settings().slug),
             facts=(*_goal(goal), *read_facts([proposal] if proposal else [], "proposal"), *read_facts(context or [])),
             language=language, oracle_root=oracle_root, log=_log_target(terminal, log, project, unit),
+            deterministic=deterministic, trust_remote_code=trust_remote_code,
         )  # fmt: skip
         planned = make_plan(inputs)
         if dry_run:

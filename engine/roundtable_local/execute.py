@@ -17,7 +17,9 @@ from typing import Any, cast
 
 from roundtable_local import aftermath, repository
 from roundtable_local.backends import make_backend
-from roundtable_local.backends.base import Backend, Generation, OnDone, Request
+from roundtable_local.backends.base import Backend, Generation, OnDone, Request, Use
+from roundtable_local.backends.fleet import Crew, Fleet
+from roundtable_local.desks import Desk
 from roundtable_local.errors import DecisionError, JournalError, SuspendedError
 from roundtable_local.inputs import Inputs
 from roundtable_local.journal import NAME, Journal
@@ -36,9 +38,28 @@ _RECORDED_ONLY = frozenset({NAME, "run.json", "metrics.json"})
 
 
 def start_backend(plan: Plan) -> Backend:
-    """The plan's engine, started."""
+    """The plan's engine, started; several models take turns in a fleet."""
     replies = Path(plan.inputs.replies) if plan.inputs.replies else None
-    return make_backend(plan.backend, plan.profile, plan.rehearsal.budget.window, replies)
+    crews = {
+        desk.model: Crew(
+            plan.backend_of(desk),
+            desk.profile,
+            desk.budget.window,
+            replies,
+            Use(plan.inputs.deterministic, plan.inputs.trust_remote_code, _adapters(plan, desk)),
+        )
+        for desk in plan.desks.all
+    }
+    if len(crews) > 1:
+        return Fleet(crews)
+    (crew,) = crews.values()
+    return make_backend(crew.backend, crew.profile, crew.window, crew.replies, crew.use)
+
+
+def _adapters(plan: Plan, desk: Desk) -> tuple[str, ...]:
+    """The adapters of the seats on one model, each once."""
+    named = (folder for seat, folder in plan.desks.adapters.items() if plan.desks.of(seat) is desk)
+    return tuple(dict.fromkeys(named))
 
 
 def run(
@@ -291,15 +312,13 @@ def _conduct(
 ) -> Outcome:
     mirror = Path(plan.table.place.home) if plan.inputs.oracle_root else None
     room = Room(
-        budget=plan.rehearsal.budget,
-        sampling=plan.sampling,
+        desks=plan.desks,
         attempts=plan.engine.attempts,
         seed=plan.inputs.seed,
         decision_sha256=plan.table.decision.sha256,
         directory=directory,
         journal=journal,
         backend=backend,
-        thinking=plan.thinking,
         human=human,
         mirror=None if mirror is None else Mirror(mirror, plan.protocol.mirrored),
         log_file=Path(plan.inputs.log) if plan.inputs.log else None,
@@ -319,9 +338,14 @@ def _record(plan: Plan, backend: Backend) -> str:
         "model": {
             "profile": plan.profile.model_dump(mode="json"),
             "parameters": plan.model.parameters,
-            "window": plan.rehearsal.budget.window,
+            "window": plan.desks.own.budget.window,
             "files": plan.model.files,
         },
+        "other_models": {
+            desk.model: {"profile": desk.profile.model_dump(mode="json"), "files": desk.folder.files}
+            for desk in plan.desks.others.values()
+        },
+        "adapters": dict(plan.desks.adapters),
         "budget": {
             "shrink": plan.rehearsal.budget.shrink,
             "turns": [vars(row) | {"total": row.total} for row in plan.rehearsal.rows],

@@ -19,6 +19,13 @@ from roundtable_local.settings import Strict
 DEFAULT_PROTOCOL = "supermajority"
 
 
+class SeatModel(Strict):
+    """What one seat runs on: another model, or an adapter on top of its model; paths are relative to the config file."""
+
+    model: str = ""
+    adapter: str = ""
+
+
 class ConfigFile(Strict):
     """A user's config file (`--config`); all keys are optional."""
 
@@ -26,6 +33,7 @@ class ConfigFile(Strict):
     model: str | None = None
     settings: Mapping[str, Any] = {}
     model_settings: Mapping[str, Any] = {}
+    seats: Mapping[str, SeatModel] = {}
 
 
 class Inputs(Strict):
@@ -54,6 +62,8 @@ class Inputs(Strict):
     language: str | None = None
     oracle_root: str | None = None
     log: str | None = None
+    deterministic: bool = False
+    trust_remote_code: bool = False
 
 
 def read_inputs(
@@ -77,6 +87,8 @@ def read_inputs(
     language: str | None = None,
     oracle_root: Path | None = None,
     log: Path | None = None,
+    deterministic: bool = False,
+    trust_remote_code: bool = False,
 ) -> Inputs:
     """Read decision and config file; settle which protocol and model are meant.
 
@@ -117,6 +129,8 @@ def read_inputs(
         seats=tuple(seats),
         facts=tuple(facts),
         language=language,
+        deterministic=deterministic,
+        trust_remote_code=trust_remote_code,
         log=None if log is None else str(log.absolute()),
         oracle_root=None if oracle_root is None else str(oracle_root.resolve()),
     )
@@ -141,4 +155,14 @@ def _config_file(path: Path | None) -> ConfigFile:
         return ConfigFile()
     if not path.is_file():
         raise UsageError(f"there is no config file {str(path)!r}", "check the path given to --config")
-    return validate(ConfigFile, read_yaml(path), str(path), ConfigError)
+    file = validate(ConfigFile, read_yaml(path), str(path), ConfigError)
+    seats = {slug: _beside(each, path) for slug, each in file.seats.items()}
+    return file.model_copy(update={"seats": seats})
+
+
+def _beside(seat: SeatModel, config: Path) -> SeatModel:
+    """A seat's paths, absolute; a name of a profile stays a name."""
+    folder = config.resolve().parent
+    model = str((folder / seat.model).resolve()) if "/" in seat.model or seat.model.endswith(".yaml") else seat.model
+    adapter = str((folder / Path(seat.adapter).expanduser()).resolve()) if seat.adapter else ""
+    return SeatModel(model=model, adapter=adapter)

@@ -106,6 +106,15 @@ def _parameters(header: dict[str, Any]) -> int:
     return sum(math.prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__")
 
 
+def read_files(folder: Path) -> dict[str, str]:
+    """Fingerprints of a folder's files, for what is not a whole model.
+
+    Raises:
+        ModelError: it is no folder, or a file cannot be read.
+    """
+    return _fingerprints(folder)
+
+
 def _fingerprints(folder: Path) -> dict[str, str]:
     try:
         files = [path for path in sorted(folder.iterdir()) if path.is_file() and not path.name.startswith(".")]

@@ -10,15 +10,15 @@ from typing import Any
 
 import roundtable_local
 from roundtable_local import protocols
-from roundtable_local.backends.base import Sampling
 from roundtable_local.budget import Budget, Rehearsal, rehearse
 from roundtable_local.codebase import Codebase, CodebaseSettings, read_codebase
 from roundtable_local.config import engine_settings, merge, model_profile, protocol_settings, read_yaml, validate
 from roundtable_local.decision import Decision, parse_decision, slugify
+from roundtable_local.desks import Desk, Desks
 from roundtable_local.errors import ConfigError, DecisionError, UsageError, WindowError
 from roundtable_local.inputs import Inputs
 from roundtable_local.language import UNKNOWN, language_of
-from roundtable_local.model import ModelFolder, read_model
+from roundtable_local.model import ModelFolder, read_files, read_model
 from roundtable_local.oracle import find_psi
 from roundtable_local.prompts import render, template_hashes
 from roundtable_local.reasoning import Thinking
@@ -49,23 +49,30 @@ class Plan:
     inputs: Inputs
     protocol: protocols.Protocol
     engine: EngineSettings
-    profile: ModelProfile
-    model: ModelFolder
+    desks: Desks
     table: Table[Any]
     rehearsal: Rehearsal
-    thinking: Thinking | None
     warnings: tuple[str, ...]
     fingerprint: Mapping[str, str]
 
     @property
-    def backend(self) -> str:
-        """Name of the engine to use."""
-        return self.inputs.backend or self.profile.backend
+    def profile(self) -> ModelProfile:
+        """Of the run's own model."""
+        return self.desks.own.profile
 
     @property
-    def sampling(self) -> Sampling:
-        """Sampling values for the engine."""
-        return Sampling(**self.profile.sampling.model_dump())
+    def model(self) -> ModelFolder:
+        """Of the run's own model."""
+        return self.desks.own.folder
+
+    @property
+    def backend(self) -> str:
+        """Name of the engine of the run's own model."""
+        return self.backend_of(self.desks.own)
+
+    def backend_of(self, desk: Desk) -> str:
+        """Name of the engine that a model runs on."""
+        return self.inputs.backend or desk.profile.backend
 
 
 def make_plan(inputs: Inputs) -> Plan:
@@ -83,12 +90,11 @@ def make_plan(inputs: Inputs) -> Plan:
     if not inputs.model:
         fix = "--model PATH for a model's folder, --model tiny-cpu to try the machinery, --backend scripted for none"
         raise UsageError("no model is named", fix)
-    profile = model_profile(inputs.model, merge(inputs.config.model_settings, inputs.set_model))
-    backend = inputs.backend or profile.backend
-    model = read_model(Path(profile.path), weights=backend != "scripted")
-    codec = Codec(model.path, render("system.j2").text)
     _refuse_untaken(protocol, inputs)
-    seats = inputs.seats or _roster(protocol.name, engine)
+    seats = _with_models(inputs.seats or _roster(protocol.name, engine), inputs)
+    own = _desk("", model_profile(inputs.model, merge(inputs.config.model_settings, inputs.set_model)), inputs, engine)
+    desks = _desks(own, seats, inputs, engine)
+    codec = own.budget.codec
     overlays, notes = _overlays(protocol, settings, decision, inputs, seats)
     codebase = _read_codebase(inputs, codec)
     table = Table(
@@ -98,7 +104,7 @@ def make_plan(inputs: Inputs) -> Plan:
         inputs.date,
         overlays=overlays,
         codebase=codebase,
-        caveats=_caveats(backend, model, engine, profile),
+        caveats=_caveats(desks, inputs, engine),
         facts=inputs.facts,
         language=inputs.language or language_of(decision.text),
         place=Place(name=f"{inputs.date}_{decision.slug}"),
@@ -109,16 +115,73 @@ def make_plan(inputs: Inputs) -> Plan:
         raise UsageError(error.message, error.fix) from error
     if table.decision.topic != decision.topic:  # what stood in it beside the topic is no part of the name
         table = replace(table, decision=replace(table.decision, slug=slugify(table.decision.topic, engine.slug)))
-    window = min(profile.window, model.window or profile.window)
-    thinking = _thinking(profile, codec)
-    thought_tokens = thinking.tokens if thinking else 0
-    budget = Budget(codec, window, profile.tokens_per_character, engine.budget, thought_tokens=thought_tokens)
-    table, rehearsal, fallback = _rehearse(protocol, table, budget)
+    table, desks, rehearsal, fallback = _rehearse_all(protocol, table, desks)
     if inputs.oracle_root and (elsewhere := find_psi(Path(inputs.oracle_root))[1]):
         notes = (*notes, elsewhere)
     warnings = (*notes, *taken, *_warnings(decision, codec, rehearsal), *fallback)
-    fingerprint = _fingerprint(inputs, protocol.name, table, profile, model, engine)
-    return Plan(inputs, protocol, engine, profile, model, table, rehearsal, thinking, warnings, fingerprint)
+    fingerprint = _fingerprint(inputs, protocol.name, table, desks, engine)
+    return Plan(inputs, protocol, engine, desks, table, rehearsal, warnings, fingerprint)
+
+
+def _with_models(seats: tuple[Seat, ...], inputs: Inputs) -> tuple[Seat, ...]:
+    """The seats with the models and adapters that the config file names for them."""
+    named = inputs.config.seats
+    if unknown := set(named) - {seat.slug for seat in seats}:
+        known = ", ".join(seat.slug for seat in seats)
+        raise ConfigError(
+            f"the config file's `seats:` names no seat of the table: {sorted(unknown)[0]}", f"seats: {known}"
+        )
+    return tuple(
+        seat.model_copy(update={key: value for key, value in named[seat.slug].model_dump().items() if value})
+        if seat.slug in named
+        else seat
+        for seat in seats
+    )
+
+
+def _desk(name: str, profile: ModelProfile, inputs: Inputs, engine: EngineSettings) -> Desk:
+    """A model, its tokenizer and its budget."""
+    backend = inputs.backend or profile.backend
+    model = read_model(Path(profile.path), weights=backend != "scripted")
+    codec = Codec(model.path, render("system.j2").text)
+    thinking = _thinking(profile, codec)
+    budget = Budget(
+        codec,
+        min(profile.window, model.window or profile.window),
+        profile.tokens_per_character,
+        engine.budget,
+        thought_tokens=thinking.tokens if thinking else 0,
+    )
+    return Desk(name, profile, model, budget, thinking)
+
+
+def _desks(own: Desk, seats: tuple[Seat, ...], inputs: Inputs, engine: EngineSettings) -> Desks:
+    """The models and adapters that seats name beside the run's own model."""
+    others: dict[str, Desk] = {}
+    on: dict[str, str] = {}
+    for seat in seats:
+        if not seat.model:
+            continue
+        profile = model_profile(seat.model, {})
+        if profile.path != own.profile.path:
+            others.setdefault(seat.model, _desk(seat.model, profile, inputs, engine))
+            on[seat.slug] = seat.model
+    return Desks(own, others, on, {seat.slug: seat.adapter for seat in seats if seat.adapter})
+
+
+def _rehearse_all(
+    protocol: protocols.Protocol, table: Table[Any], desks: Desks
+) -> tuple[Table[Any], Desks, Rehearsal, tuple[str, ...]]:
+    """Rehearse with every model; all replies are held to what the tightest of them allows."""
+    warnings: tuple[str, ...] = ()
+    found = []
+    for desk in desks.all:
+        table, rehearsal, notes = _rehearse(protocol, table, desk.budget)
+        warnings += notes
+        found.append(rehearsal)
+    tightest = min(found, key=lambda each: each.budget.shrink)
+    desks = desks.shrunk(tightest.budget.shrink)
+    return table, desks, tightest, warnings
 
 
 def _thinking(profile: ModelProfile, codec: Codec) -> Thinking | None:
@@ -231,22 +294,32 @@ def _refuse_untaken(protocol: protocols.Protocol, inputs: Inputs) -> None:
             )
 
 
-def _caveats(backend: str, model: ModelFolder, engine: EngineSettings, profile: ModelProfile) -> tuple[str, ...]:
-    """What every report must say of the model behind it."""
-    if backend == "scripted":
+def _caveats(desks: Desks, inputs: Inputs, engine: EngineSettings) -> tuple[str, ...]:
+    """What every report must say of the models behind it (H7)."""
+    if all((inputs.backend or desk.profile.backend) == "scripted" for desk in desks.all):
         return (
             "The replies behind this report were scripted: no model took part, so it proves the machinery, not the argument.",
         )
+    distinct = len({desk.profile.path for desk in desks.all})
     caveats = ["All seats ran on one and the same model: their agreement is not that of independent minds."]
-    if model.parameters is not None and model.parameters < engine.small_model_parameters:
+    if distinct > 1:
+        caveats = [
+            f"{distinct} distinct models stand behind the seats: those of one model are not independent minds. "
+            f"On other models than the moderator: {', '.join(f'{seat} ({name})' for seat, name in desks.seats.items())}."
+        ]
+    if desks.adapters:
+        caveats.append(f"Seats with an adapter of their own: {', '.join(desks.adapters)}.")
+    smallest = min((each.folder.parameters for each in desks.all if each.folder.parameters is not None), default=None)
+    if smallest is not None and smallest < engine.small_model_parameters:
         caveats.append(
-            f"The model has {model.parameters / 1e6:,.0f} million parameters. A model this small proves the machinery, "
+            f"The model has {smallest / 1e6:,.0f} million parameters. A model this small proves the machinery, "
             "not the argument: do not act on what it says."
         )
-    if profile.reasoning is not None:
+    budgets = {desk.thinking.budget for desk in desks.all if desk.thinking and desk.thinking.budget}
+    if budgets:
         caveats.append(
-            f"Before each reply a seat could think for up to {profile.reasoning.budget} tokens; what it thought stands in "
-            "the journal, and neither the other seats nor this report saw it."
+            f"Before each reply a seat could think for up to {max(budgets)} tokens; what it thought stands in the journal, "
+            "and neither the other seats nor this report saw it."
         )
     return tuple(caveats)
 
@@ -277,7 +350,7 @@ def _warnings(decision: Decision, codec: Codec, rehearsal: Rehearsal) -> tuple[s
 
 
 def _fingerprint(
-    inputs: Inputs, protocol: str, table: Table[Any], profile: ModelProfile, model: ModelFolder, engine: EngineSettings
+    inputs: Inputs, protocol: str, table: Table[Any], desks: Desks, engine: EngineSettings
 ) -> dict[str, str]:
     """What a resumed run must have in common with its start, by field."""
     parts: dict[str, Any] = {
@@ -291,13 +364,18 @@ def _fingerprint(
         if table.codebase
         else None,
         "engine settings": engine.model_dump(mode="json"),
-        "model profile": profile.model_dump(mode="json"),
+        "model profile": desks.own.profile.model_dump(mode="json"),
+        "other models": [
+            [name, desk.profile.model_dump(mode="json"), desk.folder.files] for name, desk in desks.others.items()
+        ],
+        "adapters": [[seat, read_files(Path(folder))] for seat, folder in desks.adapters.items()],
+        "deterministic and remote code": [inputs.deterministic, inputs.trust_remote_code],
         "seats and facts": [
             [seat.model_dump() for seat in table.seats],
             [fact.model_dump() for fact in table.facts],
             table.language,
         ],
-        "model files": model.files,
+        "model files": desks.own.folder.files,
         "prompt templates": template_hashes(protocol),
         "seed, date and backend": [inputs.seed, inputs.date, inputs.backend],
         "scripted replies": _read_bytes_hash(inputs.replies),

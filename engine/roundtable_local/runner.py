@@ -18,8 +18,9 @@ from typing import Any, Protocol
 from pydantic import BaseModel
 
 from roundtable_local import logbook
-from roundtable_local.backends.base import Backend, Generation, Request, Sampling
+from roundtable_local.backends.base import Backend, Generation, Request
 from roundtable_local.budget import REASON_CHARACTERS, Budget
+from roundtable_local.desks import Desks
 from roundtable_local.errors import (
     InterruptedRunError,
     JournalError,
@@ -168,15 +169,13 @@ class Room:
     """What a debate runs in: budget, sampling, directory, journal and engine.
 
     Args:
-        budget: turns asks into grammars and caps.
-        sampling: sampling values of every reply.
+        desks: the models that seats run on.
         attempts: how often a reply is asked for before it is lost.
         seed: the run's seed.
         decision_sha256: part of every request's seed.
         directory: the locked run directory.
         journal: its journal.
         backend: the engine; None where only the journal may speak.
-        thinking: how seats of a reasoning model think; None for other models.
         human: what a human said beforehand.
         mirror: gets a copy of some files.
         log_file: the user's log that entries go to; without one they are shown.
@@ -185,15 +184,13 @@ class Room:
         log: lines that LOG.md begins with.
     """
 
-    budget: Budget
-    sampling: Sampling
+    desks: Desks
     attempts: int
     seed: int
     decision_sha256: str
     directory: RunDirectory
     journal: Journal
     backend: Backend | None = None
-    thinking: Thinking | None = None
     human: Human = field(default_factory=Human)
     mirror: Mirror | None = None
     log_file: Path | None = None
@@ -202,7 +199,7 @@ class Room:
     log: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._trie = PromptTrie()
+        self._prompts_of: dict[tuple[str, str | None], PromptTrie] = {}
         self._clock = time.perf_counter()
         self._generating = 0.0
         self._replaying = bool(self.journal.of("reply"))
@@ -215,19 +212,18 @@ class Room:
             WindowError: a prompt does not fit; nothing was generated.
             InterruptedRunError: the user stopped the run.
         """
-        context = self.budget.codec.context(turn.context)
         values: dict[str, BaseModel] = {}
         failed = {ask.id: "" for ask in turn.asks}
         attempt = 0
         while asks := [ask for ask in turn.asks if ask.id in failed and attempt < self._tries(ask)]:
             attempt += 1
-            requests = {ask.id: self._request(turn.name, context, ask, attempt, failed[ask.id]) for ask in asks}
+            requests = {ask.id: self._request(turn, ask, attempt, failed[ask.id]) for ask in asks}
             problems = self._think(turn.name, asks, attempt, requests)
             said = [ask for ask in asks if ask.id not in problems]
             generations = self._generations(turn.name, said, attempt, [requests[ask.id] for ask in said])
             for ask, generation in zip(said, generations, strict=True):
                 try:
-                    values[ask.id] = judge(ask, self.budget, generation)
+                    values[ask.id] = judge(ask, self.desks.of(ask.seat).budget, generation)
                     del failed[ask.id]
                 except InvalidReply as problem:
                     problems[ask.id] = str(problem)
@@ -310,21 +306,20 @@ class Room:
 
         A seat that is asked again thinks no more. Returns why a thought is no use, by ask: half a thought is no answer.
         """
-        thinking = self.thinking
-        if thinking is None:
-            return {}
+        minds = {ask.id: mind for ask in asks if (mind := self.desks.of(ask.seat).thinking) is not None}
         problems: dict[str, str] = {}
-        thoughts: dict[str, str] = dict.fromkeys(requests, "")
-        if thinking.budget and attempt == 1:
-            free = [self._thought_request(turn, ask, requests[ask.id], thinking) for ask in asks]
-            for ask, generation in zip(asks, self._generations(f"{turn}/thought", asks, attempt, free), strict=True):
-                thought = thinking.read(generation.text, generation.finish_reason == "stop")
-                if thought is None:
-                    problems[ask.id] = f"the thought was cut off at {len(generation.token_ids)} tokens"
-                else:
-                    thoughts[ask.id] = thought
-        for name, request in requests.items():
-            requests[name] = replace(request, prompt_ids=thinking.extended(request.prompt_ids, thoughts[name]))
+        thoughts: dict[str, str] = dict.fromkeys(minds, "")
+        free = [ask for ask in asks if attempt == 1 and ask.id in minds and minds[ask.id].budget]
+        wanted = [self._thought_request(turn, ask, requests[ask.id], minds[ask.id]) for ask in free]
+        for ask, generation in zip(free, self._generations(f"{turn}/thought", free, attempt, wanted), strict=True):
+            thought = minds[ask.id].read(generation.text, generation.finish_reason == "stop")
+            if thought is None:
+                problems[ask.id] = f"the thought was cut off at {len(generation.token_ids)} tokens"
+            else:
+                thoughts[ask.id] = thought
+        for name, mind in minds.items():
+            extended = mind.extended(requests[name].prompt_ids, thoughts[name])
+            requests[name] = replace(requests[name], prompt_ids=extended)
         return problems
 
     def _thought_request(self, turn: str, ask: Ask, request: Request, thinking: Thinking) -> Request:
@@ -338,20 +333,24 @@ class Room:
             stop=(thinking.end,),
         )
 
-    def _request(self, turn: str, context: Sequence[int], ask: Ask, attempt: int, reason: str) -> Request:
+    def _request(self, turn: Turn, ask: Ask, attempt: int, reason: str) -> Request:
+        desk = self.desks.of(ask.seat)
         brief = ask.brief.text
         if attempt > 1:
             brief += "\n\n" + render("reask.j2", reason=reason[:REASON_CHARACTERS]).text
-        form = self.budget.form(ask)
-        ids = self.budget.codec.prompt(context, brief)
-        if len(ids) + self.budget.thought_tokens + form.max_tokens > self.budget.window:
+        form, budget = desk.budget.form(ask), desk.budget
+        ids = budget.codec.prompt(budget.codec.context(turn.context), brief)
+        if len(ids) + budget.thought_tokens + form.max_tokens > budget.window:
             raise WindowError(
-                f"{turn}/{ask.id} needs {len(ids):,} tokens of prompt and {form.max_tokens:,} of reply; "
-                f"the model's window is {self.budget.window:,}",
+                f"{turn.name}/{ask.id} needs {len(ids):,} tokens of prompt and {form.max_tokens:,} of reply; "
+                f"the model's window is {budget.window:,}",
                 "shorten the decision or use a model with a larger window",
             )
-        seed = seed_of(self.seed, self.decision_sha256, turn, ask.id, attempt)
-        return Request(f"{turn}/{ask.id}/{attempt}", ids, form.max_tokens, self.sampling, seed, form.schema_json)
+        seed = seed_of(self.seed, self.decision_sha256, turn.name, ask.id, attempt)
+        return Request(
+            f"{turn.name}/{ask.id}/{attempt}", ids, form.max_tokens, desk.sampling, seed, form.schema_json,
+            adapter=self.desks.adapters.get(ask.seat), model=desk.model,
+        )  # fmt: skip
 
     def _generations(
         self, turn: str, asks: Sequence[Ask], attempt: int, requests: Sequence[Request]
@@ -384,7 +383,7 @@ class Room:
             self._journal_reply(turn, ask, attempt, request, generation)
             self.listener.reply(turn, ask, done, len(asked), generation)
 
-        ideal = self._trie.add(request.prompt_ids for _, request in asked)
+        ideal = self._ideal([request for _, request in asked])
         began = time.perf_counter()
         generations = self.backend.generate([request for _, request in asked], on_done, self.stop)
         seconds = time.perf_counter() - began
@@ -393,6 +392,15 @@ class Room:
             raise InterruptedRunError(f"stopped in turn {turn}", f"roundtable-local resume {self.directory.path}")
         self._journal_call(turn, attempt, [request for _, request in asked], generations, seconds, ideal)
         return generations
+
+    def _ideal(self, requests: Sequence[Request]) -> int:
+        """Tokens that had to be computed; models and adapters share no cache."""
+        by_weights: dict[tuple[str, str | None], list[Sequence[int]]] = {}
+        for request in requests:
+            by_weights.setdefault((request.model, request.adapter), []).append(request.prompt_ids)
+        return sum(
+            self._prompts_of.setdefault(weights, PromptTrie()).add(prompts) for weights, prompts in by_weights.items()
+        )
 
     def _journal_reply(self, turn: str, ask: str, attempt: int, request: Request, generation: Generation) -> None:
         if generation.finish_reason == "abort":

@@ -66,7 +66,12 @@ def _seats_at(given: str, slugs: SlugSettings) -> Iterator[Seat]:
             yield _soul(file, f"{given.rstrip('/')}/{file.name}", slugs)
     elif path.suffix.lower() in _ROSTER and path.is_file():
         for seat in validate(Roster, read_yaml(path), given, ConfigError).seats:
-            yield seat.model_copy(update={"source": seat.source or given})
+            yield _on_model(
+                seat.model_copy(update={"source": seat.source or given}),
+                seat.model,
+                seat.adapter,
+                path.absolute().parent,
+            )
     else:
         yield _soul(path, given, slugs)
 
@@ -76,7 +81,16 @@ def _soul(path: Path, source: str, slugs: SlugSettings) -> Seat:
     front = front_matter(text, source)
     stem = path.stem.removeprefix(_PREFIX)
     name = front.get("name") or (path.absolute().parent.name if stem.lower() in _NAMELESS else stem)
-    return _seat(str(name), text, source, slugs, opposes=front.get("devils_advocate") is True)
+    seat = _seat(str(name), text, source, slugs, opposes=front.get("devils_advocate") is True)
+    return _on_model(seat, str(front.get("model") or ""), str(front.get("adapter") or ""), path.absolute().parent)
+
+
+def _on_model(seat: Seat, model: str, adapter: str, folder: Path) -> Seat:
+    """The seat with its model and adapter; paths are relative to the file that names them."""
+    if "/" in model or model.endswith(".yaml"):
+        model = str((folder / Path(model).expanduser()).resolve())
+    adapter = str((folder / Path(adapter).expanduser()).resolve()) if adapter else ""
+    return seat.model_copy(update={"model": model, "adapter": adapter})
 
 
 def _person(text: str, slugs: SlugSettings) -> Seat:

@@ -26,6 +26,8 @@ class Seat(Strict):
         soul: the text of a persona file, whole, or the one line about a real person (O-021, O-022).
         source: where the soul was read from.
         devils_advocate: whether the seat must oppose (R-015).
+        model: the model it runs on, named as for `--model`; "" for the run's own.
+        adapter: absolute path of its LoRA adapter; "" for none.
     """
 
     slug: str
@@ -35,6 +37,8 @@ class Seat(Strict):
     soul: str = ""
     source: str = ""
     devils_advocate: bool = False
+    model: str = ""
+    adapter: str = ""
 
 
 class Fact(Strict):

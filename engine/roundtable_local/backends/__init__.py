@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from roundtable_local.backends.base import Backend
+from roundtable_local.backends.base import Backend, Use
 from roundtable_local.errors import UsageError
 from roundtable_local.settings import ModelProfile
 
 NAMES = ("vllm", "scripted")
 
 
-def make_backend(name: str, profile: ModelProfile, window: int, replies: Path | None) -> Backend:
+def make_backend(
+    name: str, profile: ModelProfile, window: int, replies: Path | None = None, use: Use | None = None
+) -> Backend:
     """Start an engine.
 
     Args:
@@ -19,6 +21,7 @@ def make_backend(name: str, profile: ModelProfile, window: int, replies: Path | 
         profile: model folder and engine options.
         window: tokens of prompt and reply together.
         replies: scripted replies; only for `scripted`.
+        use: what the run wants of it.
 
     Raises:
         UsageError: unknown name, or replies for a real engine.
@@ -33,7 +36,7 @@ def make_backend(name: str, profile: ModelProfile, window: int, replies: Path | 
         raise UsageError("--replies is for --backend scripted only", "leave one of them out")
     from roundtable_local.backends.vllm_offline import VllmBackend  # noqa: PLC0415
 
-    return VllmBackend(profile, window)
+    return VllmBackend(profile, window, use)
 
 
 def check_name(name: str) -> None:

@@ -25,6 +25,21 @@ class Sampling:
 
 
 @dataclass(frozen=True, slots=True)
+class Use:
+    """How a run wants its engine, beyond the model profile.
+
+    Args:
+        deterministic: the same replies whoever else is in the batch and whatever is in the cache, where the hardware can.
+        trust_remote_code: whether code in the model's folder may run.
+        adapters: folders of the LoRA adapters that seats may name.
+    """
+
+    deterministic: bool = False
+    trust_remote_code: bool = False
+    adapters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """One seat's prompt.
 
@@ -36,6 +51,8 @@ class Request:
         seed: seed of this request alone, 0 <= seed < 2**63.
         schema: JSON schema that the reply is decoded under, as JSON text; None for free text.
         stop: texts that end the reply and stay at its end; only for free text.
+        adapter: folder of the LoRA adapter to use; None for the bare model.
+        model: name of the seat's model where it is not the run's own; only a fleet of engines looks at it.
     """
 
     label: str
@@ -45,6 +62,8 @@ class Request:
     seed: int
     schema: str | None = None
     stop: tuple[str, ...] = ()
+    adapter: str | None = None
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)

