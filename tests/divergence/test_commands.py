@@ -39,8 +39,12 @@ def test_r_031_r_g4_personas_are_checked_before_anything_runs(
 
 
 @pytest.mark.parametrize(
-    "setting", ["max_rounds=3", "max_rounds=1", "minority_protection=none", "devil_advocate=optional"]
-)
+    "setting",
+    [
+        "max_rounds=3", "max_rounds=1", "minority_protection=none", "devil_advocate=optional", "grounds=2",
+        "marker=consensus",
+    ],
+)  # fmt: skip
 def test_r_031_r_g4_what_is_fixed_cannot_be_set(tmp_path: Path, setting: str) -> None:
     result = run(tmp_path / "out", "Should we?", "--set", setting)
     assert result.exit_code == 2

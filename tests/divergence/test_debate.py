@@ -8,13 +8,19 @@ import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from roundtable_local.protocols.divergence.debate import PROTOCOL, intake
+from roundtable_local.protocols.divergence.files import header
 from roundtable_local.protocols.divergence.replies import DevilAnalysis, DevilDiscussion, FinalDissent, Kind
+from roundtable_local.protocols.divergence.state import State
+from roundtable_local.protocols.divergence.tally import Category
 from roundtable_local.schema import grammar
 from roundtable_local.seats import Seat
 from roundtable_local.steps import Refused
@@ -85,6 +91,16 @@ def test_r_011_r_043_r_g7_one_artifact_per_persona_and_phase_with_its_header() -
         }  # fmt: skip
 
 
+@given(st.text(min_size=1, max_size=40).filter(lambda text: re.search(r"\w", text)))
+@example('DEL \x7f, C1 \x9f, \ufffe, --- and "quotes": # \\ {x}')
+@example("결정 😀 \u2028 \U000e0001")
+def test_r_051_whatever_the_query_its_header_is_yaml(topic: str) -> None:
+    state = State(table(text=f"---\ntopic: {json.dumps(topic)}\n---\nBody."))
+    front = header(state).removeprefix("---\n").removesuffix("\n---")
+    assert "\n---" not in front
+    assert yaml.safe_load(front)["query"] == state.table.decision.topic
+
+
 # --- claims, rejections, minorities
 
 
@@ -110,10 +126,30 @@ def test_r_014_r_g2_a_rejection_without_three_distinct_grounds_is_void_and_says_
     hall = hold(Script({("implementer", "architect.C1"): same, ("user-advocate", "architect.C1"): THREE}))
     rejections = {each["by"]: each["void"] for each in outcomes(hall)["architect.C1"]["rejections"]}  # type: ignore[attr-defined]
     assert rejections == {"implementer": True, "user-advocate": False}
-    assert any("Implementer's rejection of architect.C1 is void" in notice for notice in hall.notices)
+    assert any("Implementer's rejection of architect.C1 in round2 is void" in notice for notice in hall.notices)
     text = section(hall, "Minority Opinions")
     assert "Against: Implementer (void: too few distinct grounds, the opinion stays): (cost) it is too dear" in text
     assert "Against: User Advocate: (evidence)" in text
+
+
+@pytest.mark.parametrize(("grounds", "noted"), [(1, True), (2, True), (3, False)])
+def test_r_014_a_void_rejection_of_round_1_is_logged_even_where_it_is_dropped_later(grounds: int, noted: bool) -> None:
+    class Relenting(Script):
+        def value(self, turn: str, slug: str, keys: object, kind: str) -> dict[str, Any]:
+            said = super().value(turn, slug, keys, kind)  # type: ignore[arg-type]
+            if turn == "round1" and slug == "implementer":
+                said["stances"]["architect.C1"] = {"grounds": THREE[:grounds], "stance": "REJECT"}
+            return said
+
+    hall = hold(Relenting())
+    told = "Implementer's rejection of architect.C1 in round1 is void: fewer than 3 distinct grounds (R-014)"
+    assert hall.notices == ([told] if noted else [])
+    assert outcomes(hall)["architect.C1"]["rejections"] == []
+
+
+def test_r_014_a_void_rejection_is_logged_once_per_round() -> None:
+    notices = hold(Script({("implementer", "architect.C1"): THREE[:2]})).notices
+    assert [re.findall(r"in (round\d) is void", notice) for notice in notices] == [["round1"], ["round2"]]
 
 
 def test_r_g2_the_majority_is_no_kind_of_ground() -> None:
@@ -125,7 +161,15 @@ def test_r_g2_the_majority_is_no_kind_of_ground() -> None:
 def test_r_019_every_open_claim_carries_the_marker_exactly() -> None:
     hall = hold(Script({("implementer", "architect.C1"): "OPEN"}))
     assert outcomes(hall)["architect.C1"]["category"] == "open"
-    assert section(hall, "Main Disputes").count(f"**{MARKER}**") == 1
+    text = section(hall, "Main Disputes")
+    assert text.count(f"**{MARKER}**") == 1
+    assert "- Undecided: Implementer: implementer on architect.C1" in text
+
+
+def test_r_057_a_claim_its_author_gave_up_says_why_where_others_hold_it() -> None:
+    hall = hold(Script(withdrawn=("architect.C1",)))
+    assert outcomes(hall)["architect.C1"]["category"] == "open"
+    assert "- Withdrawn: Architect: architect on its own" in section(hall, "Main Disputes")
 
 
 def test_r_g3_claims_are_added_in_round_1_only_and_judged_in_round_2() -> None:
@@ -199,6 +243,19 @@ def test_r_056_a_repeated_scenario_is_not_concrete() -> None:
     assert list(hold(Repeating()).turns) == ["phase0", "round1", "round1-devil", "round2", "round2-devil", "report"]
 
 
+def test_r_056_one_scenario_told_twice_is_one() -> None:
+    class Twice(Script):
+        def value(self, turn: str, slug: str, keys: object, kind: str) -> dict[str, Any]:
+            said = super().value(turn, slug, keys, kind)  # type: ignore[arg-type]
+            if "failure_scenarios" in said:
+                said["failure_scenarios"] *= 2
+            return said
+
+    turns = list(hold(Twice(), table(failure_scenarios=2)).turns)
+    assert [name for name in turns if name.endswith("-devil")] == ["phase0-devil", "round1-devil", "round2-devil"]
+    assert not any(name.endswith("-devil") for name in hold(Twice()).turns)
+
+
 # --- what personas may not be told
 
 
@@ -212,6 +269,15 @@ def test_r_054_r_g6_no_count_share_or_majority_reaches_a_persona() -> None:
             assert not re.search(
                 r"\d\s*%|\bmajority\b|\b\d+ (?:of|out of|votes?|personas? (?:support|hold))\b", text
             ), (name, text)
+
+
+def test_r_054_personas_are_told_no_category_and_the_moderator_no_number() -> None:
+    hall = hold(Script(ALONE, added=("architect",)))
+    for name in ("phase0", "round1", "round2"):
+        assert all(block.origin != "moderator" for block in hall.turns[name].context)
+    (told,) = (block.text for block in hall.turns["report"].context if block.origin == "moderator")
+    names = "|".join(category.value for category in Category)
+    assert all(re.fullmatch(rf"[\w-]+\.[CN]\d \((?:{names})\): [^:\d]+", line) for line in told.splitlines())
 
 
 # --- lost personas
@@ -229,8 +295,21 @@ def test_below_three_personas_it_stops(turn: str) -> None:
     hall = hold(Script(losing={turn: ["implementer", "architect"]}))
     assert hall.ended.verdict == "stopped"
     assert hall.ended.needs_human
-    assert "2 personas are left and 3 are needed" in hall.files["REPORT.md"]
+    assert (
+        "> **Stopped before the last round was complete:** personas left: 2, needed: 3 (R-031)"
+        in (hall.files["REPORT.md"])
+    )
     assert list(hall.turns)[-1] == turn
+
+
+@pytest.mark.parametrize("turn", ["phase0", "round1", "round2"])
+def test_r_031_r_g3_a_debate_that_stopped_agreed_on_nothing(turn: str) -> None:
+    hall = hold(Script(losing={turn: ["implementer", "architect"]}))
+    assert section(hall, "Agreements").strip() == "None."
+    categories = {claim["category"] for claim in outcomes(hall).values()}
+    assert categories and "consensus" not in categories
+    assert hall.files["REPORT.md"].count(f"**{MARKER}**") == len(outcomes(hall))
+    assert hall.ended.data["consensus"] == 0
 
 
 # --- settings and seats
@@ -243,8 +322,13 @@ def test_r_031_r_g4_max_rounds_is_a_hard_cap(rounds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"devil_advocate": "optional"}, {"minority_protection": "none"}, {"most_personas": 6}]
-)
+    "change",
+    [
+        {"devil_advocate": "optional"}, {"minority_protection": "none"}, {"most_personas": 6}, {"least_personas": 2},
+        {"grounds": 2}, {"grounds": 0}, {"marker": "no consensus"}, {"failure_scenarios": 0},
+        {"least_personas": 5, "most_personas": 4},
+    ],
+)  # fmt: skip
 def test_r_031_what_protects_cannot_be_switched_off(change: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         settings(**change)
@@ -277,6 +361,20 @@ def test_r_057_sections_and_the_minority_section_even_when_empty(language: str, 
     hall = hold(seated=table(language=language))
     assert re.findall(r"^## (.+)$", hall.files["REPORT.md"], re.MULTILINE) == headings
     assert section(hall, headings[4]).strip() == ("없음." if language == "Korean" else "None.")
+
+
+def test_r_g6_a_korean_report_has_no_english_words_of_ours() -> None:
+    seats = (person("p0", devil=True), person("p1"), person("p2"), person("p3"))
+    said = Script(losing={"round1": ["p3"], "round2": ["p2"]})
+    hall = hold(said, replace(table(seats, language="Korean"), caveats=("CAVEAT",)))
+    report = hall.files["REPORT.md"]
+    assert "> **주의:** CAVEAT" in report
+    assert "> **이탈한 페르소나:** P3, in round1: " in report
+    assert "남은 페르소나: 2, 필요: 3" in report
+    assert "- P0 (Devil's Advocate): 페르소나 파일: p0.md" in report
+    english = settings().headings["English"].model_dump()
+    ours = {word for key, word in english.items() if word not in settings().headings["Korean"].model_dump().values()}
+    assert not {word for word in ours if re.search(rf"(?m)^(?:#+ |> \*\*|- ){re.escape(word)}", report)}
 
 
 def test_the_language_stands_in_every_task() -> None:

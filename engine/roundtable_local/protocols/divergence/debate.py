@@ -69,11 +69,11 @@ def debate(table: SettingsTable) -> Debate:
         yield from _round_one(state)
     if state.is_quorate():
         yield from _round_two(state)
-    yield from publish(Publish(files={"outcomes.json": outcomes_file(state)}, notices=_void(state)))
+    yield from publish(Publish(files={"outcomes.json": outcomes_file(state)}))
     if not state.is_quorate():
         return (yield from _stop(state))
     yield from _report(state)
-    counts = {category.value: len(state.of(category)) for category in Category}
+    counts = _counts(state)
     verdict = _verdict(counts)
     said = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
     return Outcome(verdict, needs_human=False, summary=f"{verdict}: {said} of {len(state.claims)} claims", data=counts)
@@ -143,6 +143,7 @@ def _held(state: State, turn: Turn, kept: dict[str, Any]) -> Generator[Step, Any
         if not _is_concrete(state, before):
             state.weak.append(turn.name)
             notices += (f"{state.devil.name} names no new concrete failure scenario in {turn.name} (R-056)",)
+    notices += _void(state, turn, replies)
     files = {f"{turn.name}/{slug}.md": phase_file(state, turn.name, slug, reply) for slug, reply in kept.items()}
     yield from publish(Publish(files=files, notices=notices))
 
@@ -156,19 +157,22 @@ def _repeat(state: State, turn: Turn) -> Generator[Step, Any, Replies]:
 
 def _is_concrete(state: State, before: set[str]) -> bool:
     """Whether enough failure scenarios were named that are new and say what follows (R-056)."""
-    return sum(_is_new(each, before) for each in state.scenarios()[-1]) >= state.table.settings.failure_scenarios
+    new = {words(each.scenario) for each in state.scenarios()[-1] if _is_whole(each)} - before
+    return len(new) >= state.table.settings.failure_scenarios
 
 
-def _is_new(each: Scenario, before: set[str]) -> bool:
-    return words(each.scenario) not in before | {""} and words(each.consequence) not in {"", words(each.scenario)}
+def _is_whole(each: Scenario) -> bool:
+    """Whether a scenario says something, and its consequence something else."""
+    return bool(words(each.scenario)) and words(each.consequence) not in {"", words(each.scenario)}
 
 
-def _void(state: State) -> tuple[str, ...]:
-    needed = state.table.settings.grounds
+def _void(state: State, turn: Turn, replies: Replies) -> tuple[str, ...]:
+    """A notice for every rejection of the turn that is void, even where its persona changes its mind later (R-014)."""
+    why = f"in {turn.name} is void: fewer than {state.table.settings.grounds} distinct grounds (R-014)"
     return tuple(
-        f"{state.name_of(each.seat)}'s rejection of {each.claim} is void: fewer than {needed} distinct grounds (R-014)"
-        for settled in state.settled()
-        for each in settled.rejections
+        f"{state.name_of(slug)}'s rejection of {each.claim} {why}"
+        for slug, reply in replies.items()
+        for each in state.rejections(slug, reply)
         if each.void
     )
 
@@ -188,7 +192,12 @@ def _stop(state: State) -> Generator[Step, Any, Outcome]:
     least = state.table.settings.least_personas
     summary = f"stopped: {len(state.seats)} personas are left and {least} are needed (R-031)"
     yield from publish(Publish(files={"REPORT.md": report_file(state)}, notices=(summary,)))
-    return Outcome("stopped", needs_human=True, summary=summary)
+    return Outcome("stopped", needs_human=True, summary=summary, data=_counts(state))
+
+
+def _counts(state: State) -> dict[str, int]:
+    """How many claims there are of each category (R-g3)."""
+    return {category.value: len(state.of(category)) for category in Category}
 
 
 def _verdict(counts: Mapping[str, int]) -> str:

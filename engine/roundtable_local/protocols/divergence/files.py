@@ -25,14 +25,20 @@ from roundtable_local.protocols.divergence.tally import Settled
 from roundtable_local.report.markdown import bullets, document, inline
 
 SKILL = "roundtable-divergence"
+_BMP = 0xFFFF
+"""YAML takes every character above this one as it is."""
 
 
 def header(state: State) -> str:
-    """The header fields of every artifact (R-051, R-g7): JSON strings, which YAML reads as they are."""
+    """The header fields of every artifact (R-051, R-g7), as YAML front matter."""
     fields = {"skill": SKILL, "date": state.table.date, "query": state.table.decision.topic}
-    return "\n".join(
-        ["---", *(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in fields.items()), "---"]
-    )
+    return "\n".join(["---", *(f"{key}: {_quoted(value)}" for key, value in fields.items()), "---"])
+
+
+def _quoted(text: str) -> str:
+    """A JSON string, which is a YAML string too once the characters that YAML does not allow are escaped."""
+    quoted = json.dumps(text, ensure_ascii=False)
+    return "".join(each if each.isprintable() or ord(each) > _BMP else f"\\u{ord(each):04x}" for each in quoted)
 
 
 def phase_file(state: State, phase: str, slug: str, reply: BaseModel) -> str:

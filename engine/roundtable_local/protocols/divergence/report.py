@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from roundtable_local.protocols.divergence.files import header, scenario_line
-from roundtable_local.protocols.divergence.replies import Closing, DevilDiscussion, FinalDissent, Support
+from roundtable_local.protocols.divergence.replies import Closing, DevilDiscussion, FinalDissent, Open, Support
 from roundtable_local.protocols.divergence.settings import Headings
 from roundtable_local.protocols.divergence.state import State
 from roundtable_local.protocols.divergence.tally import Category, Rejected, Settled
@@ -21,11 +21,11 @@ def report_file(state: State) -> str:
     return document(
         header(state),
         f"# {heads.title}: {inline(state.table.decision.topic)}",
-        "\n>\n".join(_notices(state)),
+        "\n>\n".join(_notices(state, heads)),
         f"## {heads.summary}",
         "\n\n".join(inline(each) for each in said.executive_summary) if said else heads.none,
         f"## {heads.panel}",
-        bullets(_panel(state)),
+        bullets(_panel(state, heads)),
         f"## {heads.agreements}",
         *(_section(state.of(Category.CONSENSUS), heads, lambda each: _agreed(state, heads, each))),
         f"## {heads.disputes}",
@@ -41,20 +41,20 @@ def report_file(state: State) -> str:
     )
 
 
-def _notices(state: State) -> list[str]:
-    lines = [f"> **Caveat:** {caveat}" for caveat in state.table.caveats]
-    lines += [f"> **Persona lost:** {inline(state.name_of(slug))}, {inline(why)}" for slug, why in state.lost.items()]
+def _notices(state: State, heads: Headings) -> list[str]:
+    """What a reader must know first: caveats, who is missing, and that the debate stopped."""
+    lines = [f"> **{heads.caveat}:** {inline(caveat)}" for caveat in state.table.caveats]
+    lines += [f"> **{heads.lost}:** {inline(f'{state.name_of(slug)}, {why}')}" for slug, why in state.lost.items()]
     if not state.is_quorate():
         least = state.table.settings.least_personas
-        lines.append(f"> **Stopped:** {len(state.seats)} personas are left and {least} are needed (R-031).")
+        lines.append(f"> **{heads.stopped}:** {heads.left} {len(state.seats)}, {heads.needed} {least} (R-031)")
     return lines
 
 
-def _panel(state: State) -> Iterator[str]:
+def _panel(state: State, heads: Headings) -> Iterator[str]:
     for seat in state.table.seats:
-        role = " (devil's advocate)" if seat.devils_advocate and seat.name != "Devil's Advocate" else ""
-        source = seat.perspective or f"persona read from {seat.source}"
-        yield f"{seat.name}{role}: {source}"
+        says_so = not seat.devils_advocate or seat.name.casefold() == heads.devil.casefold()
+        yield f"{seat.name}{'' if says_so else f' ({heads.devil})'}: {seat.perspective or f'{heads.soul} {seat.source}'}"
 
 
 def _section(settled: Sequence[Settled], heads: Headings, render: _Render) -> list[str]:
@@ -62,14 +62,14 @@ def _section(settled: Sequence[Settled], heads: Headings, render: _Render) -> li
 
 
 def _agreed(state: State, heads: Headings, each: Settled) -> list[str]:
-    lines = [*_for(state, heads, each), *_against(state, heads, each)]
+    lines = [*_for(state, heads, each), *_against(state, heads, each), *_undecided(state, heads, each)]
     return [_heading(each), inline(f"{heads.because}: {each.claim.because}"), bullets(lines)]
 
 
 def _unsettled(state: State, heads: Headings, each: Settled) -> list[str]:
     """Conclusion, for, against, reason (R-057); the conclusion is the marker, for there is none (R-019)."""
     apart = state.synthesis.disputes.get(each.claim.id, "") if state.synthesis else ""
-    reason = [f"{heads.apart}: {apart}"] if apart else []
+    reason = [*_undecided(state, heads, each), *([f"{heads.apart}: {apart}"] if apart else [])]
     return [
         _heading(each),
         f"**{state.table.settings.marker}**",
@@ -100,6 +100,18 @@ def _against(state: State, heads: Headings, each: Settled) -> Iterator[str]:
     objection = said.objections.get(each.claim.id) if isinstance(said, DevilDiscussion | FinalDissent) else None
     if objection:
         yield f"{heads.opposes}: {state.devil.name}: {objection}"
+
+
+def _undecided(state: State, heads: Headings, each: Settled) -> Iterator[str]:
+    """Who leaves it open and why, and why its author let go of it."""
+    for seat in state.table.seats:
+        said = state.latest(seat.slug)
+        stance = said.stances.get(each.claim.id) if isinstance(said, Closing) else None
+        own = said.own.get(each.claim.id) if said else None
+        if isinstance(stance, Open):
+            yield f"{heads.undecided}: {seat.name}: {stance.reason}"
+        if own and own.stance == "WITHDRAW":
+            yield f"{heads.withdrawn}: {seat.name}: {own.reason}"
 
 
 def _grounds(one: Rejected) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from pydantic import BaseModel
+
 from roundtable_local.protocols.divergence.replies import (
     Claim,
     Closing,
@@ -86,11 +88,19 @@ class State:
         return self.round2.get(slug) or self.round1.get(slug)
 
     def settled(self) -> tuple[Settled, ...]:
-        """Every claim with its category, after the last round."""
+        """Every claim with its category, after the last round; where too few are left, nothing is agreed (R-031)."""
         roster = [seat.slug for seat in self.table.seats]
-        agreeing = [seat.slug for seat in self.seats if not seat.devils_advocate]
+        agreeing = [seat.slug for seat in self.seats if not seat.devils_advocate and self.is_quorate()]
         holding = {slug: set(self._held(slug)) for slug in roster}
-        return settle(self.claims, holding, list(self._rejections(roster)), roster, agreeing)
+        rejections = [each for slug in roster for each in self.rejections(slug, self.latest(slug))]
+        return settle(self.claims, holding, rejections, roster, agreeing)
+
+    def rejections(self, slug: str, said: BaseModel | None) -> Iterator[Rejected]:
+        """The rejections in a persona's reply, judged by their grounds (R-014, R-g2)."""
+        for claim, stance in said.stances.items() if isinstance(said, Closing) else ():
+            if isinstance(stance, Rejection):
+                void = is_void(stance.grounds, self.table.settings.grounds)
+                yield Rejected(claim, slug, tuple(stance.grounds), void)
 
     def of(self, category: Category) -> list[Settled]:
         """The claims of one category."""
@@ -110,15 +120,6 @@ class State:
                 yield claim.id
         if isinstance(said, Closing):
             yield from (claim for claim, stance in said.stances.items() if isinstance(stance, Support))
-
-    def _rejections(self, roster: Iterable[str]) -> Iterator[Rejected]:
-        for slug in roster:
-            said = self.latest(slug)
-            if isinstance(said, Closing):
-                for claim, stance in said.stances.items():
-                    if isinstance(stance, Rejection):
-                        void = is_void(stance.grounds, self.table.settings.grounds)
-                        yield Rejected(claim, slug, tuple(stance.grounds), void)
 
 
 def _numbered(slug: str, letter: str, claims: Iterable[Claim]) -> list[Stated]:

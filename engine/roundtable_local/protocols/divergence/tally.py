@@ -74,7 +74,8 @@ def settle(
         holding: ids of the claims that each persona holds at the end.
         rejections: all of them.
         roster: all personas in order.
-        agreeing: the personas whose agreement is a consensus: all at the table but the devil's advocate (R-g1).
+        agreeing: the personas whose agreement is a consensus: all at the table but the devil's advocate (R-g1); with
+            nobody in it there is none.
     """
     held = {slug: frozenset(ids) for slug, ids in holding.items()}
     wanted = frozenset(agreeing)
