@@ -89,7 +89,7 @@ def test_e4_e5_strict_replies_depend_on_neither_batch_nor_cache(
 ) -> None:
     found, described = bare
     assert found["cold"] == found["warm"] == found["solo"]
-    assert len(set(found["cold"])) == 3
+    assert len(set(found["cold"])) > 1
     in_force = described["engines"][""]["deterministic"]
     assert in_force == {
         "device": "cpu", "dtype": "float32", "batch_invariant_kernels": False, "prefix_cache": True, "holds": True,

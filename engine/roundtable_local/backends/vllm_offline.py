@@ -47,7 +47,7 @@ class VllmBackend:
                 f"the model profile may not set engine.{taken[0]}", "remove it from the profile's engine options"
             )
         use = use or Use()
-        seal()
+        seal(one_machine=profile.engine.get("distributed_executor_backend") != "ray")
         for name, value in profile.environment.items():
             os.environ.setdefault(name, value)
         options = self._options(profile, window, use)
