@@ -250,6 +250,9 @@ def run(
     commit: Commit = False,
     answer: Answers = None,
     yes: Yes = False,
+    chat_template: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A chat template in place of the model's own.")
+    ] = None,
     deterministic: Annotated[
         bool,
         typer.Option(
@@ -294,7 +297,7 @@ def run(
             seats=read_souls([path for each in seats or [] for path in _listed(each)], person or [], engine_settings().slug),
             facts=(*_goal(goal), *read_facts([proposal] if proposal else [], "proposal"), *read_facts(context or [])),
             language=language, oracle_root=oracle_root, log=_log_target(terminal, log, project, unit),
-            deterministic=deterministic, trust_remote_code=trust_remote_code,
+            deterministic=deterministic, trust_remote_code=trust_remote_code, chat_template=chat_template,
         )  # fmt: skip
         planned = make_plan(inputs)
         if dry_run:

@@ -114,7 +114,13 @@ def model_profile(argument: str, overrides: Mapping[str, Any]) -> ModelProfile:
     profile = validate(ModelProfile, data, str(source), ConfigError)
     if overrides:
         profile = validate(ModelProfile, merge(data, overrides), "--set", UsageError)
-    return profile.model_copy(update={"path": str(_model_folder(profile.path, source.parent))})
+    template = profile.chat_template
+    return profile.model_copy(
+        update={
+            "path": str(_model_folder(profile.path, source.parent)),
+            "chat_template": str((source.parent / Path(template).expanduser()).resolve()) if template else None,
+        }
+    )
 
 
 def _path(argument: str) -> Path | None:

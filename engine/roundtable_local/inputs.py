@@ -64,6 +64,7 @@ class Inputs(Strict):
     log: str | None = None
     deterministic: bool = False
     trust_remote_code: bool = False
+    chat_template: str | None = None
 
 
 def read_inputs(
@@ -89,6 +90,7 @@ def read_inputs(
     log: Path | None = None,
     deterministic: bool = False,
     trust_remote_code: bool = False,
+    chat_template: Path | None = None,
 ) -> Inputs:
     """Read decision and config file; settle which protocol and model are meant.
 
@@ -131,6 +133,7 @@ def read_inputs(
         language=language,
         deterministic=deterministic,
         trust_remote_code=trust_remote_code,
+        chat_template=None if chat_template is None else str(chat_template.resolve()),
         log=None if log is None else str(log.absolute()),
         oracle_root=None if oracle_root is None else str(oracle_root.resolve()),
     )

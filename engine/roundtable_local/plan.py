@@ -37,6 +37,7 @@ from roundtable_local.seats import (
 from roundtable_local.settings import EngineSettings, ModelProfile, Strict
 from roundtable_local.shipped import shipped
 from roundtable_local.steps import Refused
+from roundtable_local.templates import TemplateUse
 from roundtable_local.tokens import Codec
 
 _OUR_KEYS = {"topic", "title", "protocol", "settings", "personas", "dissent", "codebase"}
@@ -143,7 +144,7 @@ def _desk(name: str, profile: ModelProfile, inputs: Inputs, engine: EngineSettin
     """A model, its tokenizer and its budget."""
     backend = inputs.backend or profile.backend
     model = read_model(Path(profile.path), weights=backend != "scripted")
-    codec = Codec(model.path, render("system.j2").text)
+    codec = Codec(model.path, render("system.j2").text, _template_use(name, profile, inputs, engine))
     thinking = _thinking(profile, codec)
     budget = Budget(
         codec,
@@ -186,10 +187,23 @@ def _rehearse_all(
 
 def _thinking(profile: ModelProfile, codec: Codec) -> Thinking | None:
     """How seats think; a thought that the chat template opens is closed at once where the profile asks for none."""
-    reasoning = profile.reasoning
-    if reasoning is None:
-        return None
-    return Thinking(reasoning.start, reasoning.end, reasoning.budget, False, codec)
+    reasoning, opened = profile.reasoning, codec.frame.opens_thought
+    if reasoning is not None:
+        return Thinking(reasoning.start, reasoning.end, reasoning.budget, opened is not None, codec, reasoning.padding)
+    return Thinking(*opened, 0, True, codec) if opened else None
+
+
+def _template_use(name: str, profile: ModelProfile, inputs: Inputs, engine: EngineSettings) -> TemplateUse:
+    """Thinking on or off is decided here alone: for the template, the answer's opening and the closing of thoughts (A3)."""
+    thinks = profile.reasoning is not None
+    file = profile.chat_template if name else inputs.chat_template or profile.chat_template
+    return TemplateUse(
+        date=inputs.date,
+        file=Path(file) if file else None,
+        variables={"enable_thinking": thinks, **profile.template_variables},
+        reasoning_tags=engine.reasoning_tags,
+        answer_openings={} if thinks else engine.answer_openings,
+    )
 
 
 def _rehearse(
@@ -376,6 +390,7 @@ def _fingerprint(
             table.language,
         ],
         "model files": desks.own.folder.files,
+        "chat template": _read_bytes_hash(inputs.chat_template or desks.own.profile.chat_template),
         "prompt templates": template_hashes(protocol),
         "seed, date and backend": [inputs.seed, inputs.date, inputs.backend],
         "scripted replies": _read_bytes_hash(inputs.replies),
@@ -390,9 +405,7 @@ def _read_bytes_hash(path: str | None) -> str | None:
     try:
         return hashlib.sha256(Path(path).read_bytes()).hexdigest()
     except OSError as error:
-        raise UsageError(
-            f"the scripted replies {path!r} cannot be read", "check the path given to --replies"
-        ) from error
+        raise UsageError(f"{path!r} cannot be read", "check the path given to --replies or --chat-template") from error
 
 
 def _sorted(part: Any) -> Any:

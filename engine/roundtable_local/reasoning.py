@@ -76,6 +76,7 @@ class Thinking:
         budget: tokens of a thought; 0: the seats do not think, and a thought that the template opens is closed at once.
         opened: whether the chat template leaves a thought open where the reply begins.
         codec: the model's tokenizer.
+        padding: what stands between the tags and their text.
     """
 
     start: str
@@ -83,6 +84,7 @@ class Thinking:
     budget: int
     opened: bool
     codec: Codec
+    padding: str = "\n"
 
     @property
     def tokens(self) -> int:
@@ -92,11 +94,11 @@ class Thinking:
     @property
     def opening(self) -> tuple[int, ...]:
         """Ids that begin a thought."""
-        return () if self.opened else self.codec.literal(f"{self.start}\n")
+        return () if self.opened else self.codec.literal(f"{self.start}{self.padding}")
 
     @property
     def _closing(self) -> tuple[int, ...]:
-        return self.codec.literal(f"\n{self.end}\n\n")
+        return self.codec.literal(f"{self.padding}{self.end}{2 * self.padding}")
 
     def extended(self, prompt: Sequence[int], thought: str) -> tuple[int, ...]:
         """Ids of a prompt that goes on with a closed thought; an empty one tells the model not to think."""

@@ -52,6 +52,8 @@ class EngineSettings(Strict):
     budget: BudgetSettings
     attempts: int = Field(ge=1, le=2)
     small_model_parameters: int = Field(gt=0)
+    reasoning_tags: tuple[tuple[str, str], ...]
+    answer_openings: Mapping[str, str]
 
 
 class SamplingSettings(Strict):
@@ -66,11 +68,19 @@ class SamplingSettings(Strict):
 
 
 class ReasoningSettings(Strict):
-    """How a reasoning model marks its thoughts, and how many tokens of them it may write before each answer."""
+    """How a reasoning model marks its thoughts.
+
+    Args:
+        start: opening tag.
+        end: closing tag.
+        budget: tokens of thought before each answer, at most.
+        padding: what stands between the tags and their text; "" for models that write in channels.
+    """
 
     start: str = Field(min_length=1)
     end: str = Field(min_length=1)
     budget: int = Field(ge=16)
+    padding: str = "\n"
 
 
 class ModelProfile(Strict):
@@ -85,6 +95,8 @@ class ModelProfile(Strict):
         sampling: sampling values.
         engine: options of the engine, passed on as they are (for vLLM: arguments of `LLM`).
         environment: environment variables that the engine needs, set only where not set already.
+        chat_template: a template file in place of the model's own; a relative path is relative to the profile's folder.
+        template_variables: what the chat template is given; enable_thinking follows from `reasoning` unless set.
         reasoning: for models that think before they answer; without it they are told not to.
         verified: whether somebody has run this profile.
     """
@@ -96,6 +108,8 @@ class ModelProfile(Strict):
     sampling: SamplingSettings
     engine: Mapping[str, Any] = Field(default_factory=dict)
     environment: Mapping[str, str] = Field(default_factory=dict)
+    chat_template: str | None = None
+    template_variables: Mapping[str, Any] = Field(default_factory=dict)
     reasoning: ReasoningSettings | None = None
     verified: bool = False
     notes: str = ""

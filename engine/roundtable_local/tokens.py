@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Tokenizer
 
 from roundtable_local.errors import ModelError
 from roundtable_local.steps import Block
+from roundtable_local.templates import TemplateUse, read_template
 
 _SLOT = "\ue001content\ue002"
 _TOKEN_NAMES = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
@@ -36,11 +36,13 @@ class Frame:
         head: ids before the user's text: exactly one BOS where the model has one, and the system message.
         tail: ids after it, up to where the reply begins.
         system_folded: whether the template takes no system message, so that it opens the user's text.
+        opens_thought: the reasoning tags, where the template leaves a thought open at its end; else None.
     """
 
     head: tuple[int, ...]
     tail: tuple[int, ...]
     system_folded: bool
+    opens_thought: tuple[str, str] | None = None
 
 
 class Codec:
@@ -49,15 +51,17 @@ class Codec:
     Args:
         folder: the model's folder.
         system: text of the system message, ours and the same for all seats.
+        use: how the run wants the chat template.
 
     Raises:
         ModelError: tokenizer.json or the chat template is missing or unusable.
     """
 
-    def __init__(self, folder: Path, system: str) -> None:
+    def __init__(self, folder: Path, system: str, use: TemplateUse | None = None) -> None:
+        self._use = use or TemplateUse()
         self._config = _json(folder / "tokenizer_config.json", optional=True)
         self._live, self._inert, self.control_ids = _tokenizers(folder)
-        self.frame = self._probe(_chat_template(folder, self._config), folder, system)
+        self.frame = self._probe(read_template(folder, self._config, self._use), folder, system)
         self.encode = lru_cache(maxsize=4096)(self._encode)
 
     def _encode(self, text: str) -> tuple[int, ...]:
@@ -127,10 +131,12 @@ class Codec:
         if text.count(_SLOT) != 1:
             raise ModelError(f"the chat template of {folder} does not repeat the user's text once", "mend the template")
         head, tail = text.split(_SLOT)
+        tail += next((text for end, text in self._use.answer_openings.items() if tail.endswith(end)), "")
         return Frame(
             self._with_one_bos(self._live.encode(head, add_special_tokens=False).ids),
             tuple(self._live.encode(tail, add_special_tokens=False).ids),
             folded,
+            next((tags for tags in self._use.reasoning_tags if tail.rstrip().endswith(tags[0])), None),
         )
 
     def _with_one_bos(self, head: list[int]) -> tuple[int, ...]:
@@ -147,8 +153,9 @@ class Codec:
 
     def _render(self, template: jinja2.Template, messages: list[dict[str, str]]) -> str:
         special = {name: _token_text(self._config.get(name)) for name in _TOKEN_NAMES}
-        given = {name: text for name, text in special.items() if text}
-        return _whole(template.render(messages=messages, add_generation_prompt=True, **given))
+        given: dict[str, Any] = {name: text for name, text in special.items() if text}
+        given |= {"messages": messages, "add_generation_prompt": True, "tools": None, "documents": None}
+        return _whole(template.render({**given, **self._use.variables}))
 
 
 def _cut(text: str, encoding: Any, control_ids: frozenset[int]) -> list[str]:
@@ -198,40 +205,6 @@ def _tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer, frozenset[int]]:
         tokenizer.no_truncation()
         tokenizer.no_padding()
     return live_tokenizer, inert_tokenizer, control
-
-
-def _chat_template(folder: Path, config: Mapping[str, Any]) -> jinja2.Template:
-    source = config.get("chat_template")
-    if (folder / "chat_template.jinja").is_file():
-        source = _text(folder / "chat_template.jinja")
-    elif (folder / "chat_template.json").is_file():
-        source = _json(folder / "chat_template.json").get("chat_template")
-    if isinstance(source, list):  # several named templates: transformers takes the one called default
-        named = [each for each in source if isinstance(each, Mapping)]
-        source = next((each.get("template") for each in named if each.get("name") == "default"), None)
-    if not isinstance(source, str) or not source.strip():
-        fix = "copy chat_template.jinja into it (a base model has none: use its instruct version)"
-        raise ModelError(f"{folder} has no chat template", fix)
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
-    )
-    environment.globals["raise_exception"] = _refuse
-    environment.filters["tojson"] = lambda value, **options: json.dumps(value, ensure_ascii=False, **options)
-    try:
-        return environment.from_string(source)
-    except Exception as error:  # compiling also runs into limits of Python: nesting, digits of a number
-        raise ModelError(f"the chat template of {folder} is not valid Jinja: {error}", "copy it again") from error
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ModelError(f"{path} cannot be read: {error}", "copy the model's folder again") from error
-
-
-def _refuse(message: str) -> str:
-    raise jinja2.TemplateError(message)
 
 
 def _token_text(token: Any) -> str:
