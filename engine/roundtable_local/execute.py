@@ -20,6 +20,7 @@ from roundtable_local.backends import make_backend
 from roundtable_local.backends.base import Backend, Generation, OnDone, Request, Use
 from roundtable_local.backends.fleet import Crew, Fleet
 from roundtable_local.desks import Desk
+from roundtable_local.doctor import preflight
 from roundtable_local.errors import DecisionError, JournalError, SuspendedError
 from roundtable_local.inputs import Inputs
 from roundtable_local.journal import NAME, Journal
@@ -50,6 +51,8 @@ def start_backend(plan: Plan) -> Backend:
         )
         for desk in plan.desks.all
     }
+    for desk in plan.desks.all:
+        preflight(desk.profile, plan.backend_of(desk))
     if len(crews) > 1:
         return Fleet(crews)
     (crew,) = crews.values()

@@ -74,9 +74,18 @@ def read_model(path: Path, *, weights: bool) -> ModelFolder:
     nested = config.get("text_config")
     text: dict[str, Any] = nested if isinstance(nested, dict) else config
     window = next((text[key] for key in _WINDOW_KEYS if _is_size(text.get(key)) and text[key]), None)
-    headers = {shard.name: _header(shard) for shard in shards}
+    headers = read_headers(path)
     parameters = sum(_parameters(header) for header in headers.values()) if headers else None
     return ModelFolder(path, window, parameters, _fingerprints(path))
+
+
+def read_headers(folder: Path) -> dict[str, dict[str, Any]]:
+    """Headers of a folder's safetensors files, by file name.
+
+    Raises:
+        ModelError: one cannot be read.
+    """
+    return {shard.name: _header(shard) for shard in sorted(folder.glob(_WEIGHTS))}
 
 
 def _header(shard: Path) -> dict[str, Any]:

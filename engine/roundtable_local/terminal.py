@@ -12,9 +12,13 @@ from rich.prompt import Prompt
 from rich.table import Table as Grid
 
 from roundtable_local.backends.base import Generation
+from roundtable_local.doctor import Examination
 from roundtable_local.errors import RoundtableError
 from roundtable_local.plan import Plan
 from roundtable_local.steps import Answer, Entry, Question
+
+_LARGE = 2**28
+"""Bytes above which reading a file takes a while."""
 
 
 class Terminal:
@@ -85,6 +89,19 @@ class Terminal:
         """What is wrong and what to do, one line each."""
         self._err.print(f"[red]error:[/] {escape(' '.join(error.message.split()))}")
         self._err.print(f"  [bold]fix:[/] {escape(' '.join(error.fix.split()))}")
+
+    def reading(self, name: str, size: int) -> None:
+        """A file is about to be read; said of large ones, which take a while."""
+        if size > _LARGE:
+            self.say(f"  reading {escape(name)} ({size / 2**30:.1f} GiB)")
+
+    def findings(self, found: Examination) -> None:
+        """What the doctor found, a line each, problems with their remedy."""
+        marks = {"ok": "[green]ok[/]     ", "note": "[yellow]note[/]   ", "problem": "[red]problem[/]"}
+        for each in found.findings:
+            self._out.print(f"{marks[each.level]} [bold]{escape(each.about)}[/]: {escape(each.text)}")
+            if each.remedy:
+                self._out.print(f"        [bold]fix:[/] {escape(each.remedy)}")
 
     def plan(self, plan: Plan) -> None:
         """What `--dry-run` shows: seats, turns with their token budget, and what would be written."""
