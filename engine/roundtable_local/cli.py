@@ -123,7 +123,7 @@ def _main(
 
 
 Model = Annotated[str | None, typer.Option(help="A model folder, a profile file, or a profile's name (tiny-cpu).")]
-BackendName = Annotated[str | None, typer.Option(help="vllm or scripted; default: the model profile's.")]
+BackendName = Annotated[str | None, typer.Option(help="vllm, transformers or scripted; default: the model profile's.")]
 Out = Annotated[Path, typer.Option(help="Where run directories are made.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all sampling.")]
 RunDate = Annotated[str | None, typer.Option(help="Date of the run, YYYY-MM-DD; default: today.")]

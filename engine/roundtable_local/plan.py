@@ -10,6 +10,7 @@ from typing import Any
 
 import roundtable_local
 from roundtable_local import protocols
+from roundtable_local.backends import fallback_for
 from roundtable_local.budget import Budget, Rehearsal, rehearse
 from roundtable_local.codebase import Codebase, CodebaseSettings, read_codebase
 from roundtable_local.config import engine_settings, merge, model_profile, protocol_settings, read_yaml, validate
@@ -73,7 +74,7 @@ class Plan:
 
     def backend_of(self, desk: Desk) -> str:
         """Name of the engine that a model runs on."""
-        return self.inputs.backend or desk.profile.backend
+        return _backend(self.inputs, desk.profile)
 
 
 def make_plan(inputs: Inputs) -> Plan:
@@ -120,6 +121,8 @@ def make_plan(inputs: Inputs) -> Plan:
     if inputs.oracle_root and (elsewhere := find_psi(Path(inputs.oracle_root))[1]):
         notes = (*notes, elsewhere)
     warnings = (*notes, *taken, *_warnings(decision, codec, rehearsal), *fallback)
+    if inputs.backend is None and (stand_in := _backend(inputs, own.profile)) != own.profile.backend:
+        warnings = (*warnings, f"{own.profile.backend} is not installed: {stand_in} stands in for it, and is slower")
     fingerprint = _fingerprint(inputs, protocol.name, table, desks, engine)
     return Plan(inputs, protocol, engine, desks, table, rehearsal, warnings, fingerprint)
 
@@ -140,9 +143,14 @@ def _with_models(seats: tuple[Seat, ...], inputs: Inputs) -> tuple[Seat, ...]:
     )
 
 
+def _backend(inputs: Inputs, profile: ModelProfile) -> str:
+    """The engine of a model: the one asked for, or the profile's, or what stands in for it."""
+    return inputs.backend or fallback_for(profile.backend)
+
+
 def _desk(name: str, profile: ModelProfile, inputs: Inputs, engine: EngineSettings) -> Desk:
     """A model, its tokenizer and its budget."""
-    backend = inputs.backend or profile.backend
+    backend = _backend(inputs, profile)
     model = read_model(Path(profile.path), weights=backend != "scripted")
     codec = Codec(model.path, render("system.j2").text, _template_use(name, profile, inputs, engine))
     thinking = _thinking(profile, codec)
@@ -310,7 +318,7 @@ def _refuse_untaken(protocol: protocols.Protocol, inputs: Inputs) -> None:
 
 def _caveats(desks: Desks, inputs: Inputs, engine: EngineSettings) -> tuple[str, ...]:
     """What every report must say of the models behind it (H7)."""
-    if all((inputs.backend or desk.profile.backend) == "scripted" for desk in desks.all):
+    if all(_backend(inputs, desk.profile) == "scripted" for desk in desks.all):
         return (
             "The replies behind this report were scripted: no model took part, so it proves the machinery, not the argument.",
         )

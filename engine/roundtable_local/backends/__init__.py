@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 from roundtable_local.backends.base import Backend, Use
 from roundtable_local.errors import UsageError
 from roundtable_local.settings import ModelProfile
 
-NAMES = ("vllm", "scripted")
+NAMES = ("vllm", "transformers", "scripted")
 
 
 def make_backend(
@@ -34,9 +35,20 @@ def make_backend(
         return ScriptedBackend.from_file(replies) if replies else ScriptedBackend()
     if replies is not None:
         raise UsageError("--replies is for --backend scripted only", "leave one of them out")
+    if name == "transformers":
+        from roundtable_local.backends.transformers_local import TransformersBackend  # noqa: PLC0415
+
+        return TransformersBackend(profile, window, use)
     from roundtable_local.backends.vllm_offline import VllmBackend  # noqa: PLC0415
 
     return VllmBackend(profile, window, use)
+
+
+def fallback_for(name: str) -> str:
+    """The engine to use where the one that a profile names is not installed: transformers for vLLM, if that is there."""
+    if name == "vllm" and find_spec("vllm") is None and find_spec("transformers") is not None:
+        return "transformers"
+    return name
 
 
 def check_name(name: str) -> None:
