@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup light model demo test unit lint types integration bench clean
+.PHONY: help setup light model demo test unit lint types integration bench bundle clean
 
 BIN := .venv/bin
 
@@ -43,6 +43,9 @@ integration: setup model ## Run the tests that use the real vLLM engine with the
 bench: setup model ## Measure order of prompts and overhead with the tiny model on this machine (about 15 minutes)
 	$(BIN)/python scripts/bench_overhead.py
 	$(BIN)/python scripts/bench_round.py
+
+bundle: ## Make an air-gap kit with the tiny model in ./bundle (about 1 GB)
+	scripts/make_bundle.sh --out bundle --model tiny
 
 clean: ## Remove .venv, caches and builds; debates in roundtables/ and the model in the user's cache stay
 	rm -rf .venv .venv.lock build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .coverage htmlcov

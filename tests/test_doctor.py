@@ -117,18 +117,18 @@ def test_f3_a_split_that_does_not_divide_the_heads_lists_those_that_do(tmp_path:
     assert "problem 32 attention heads cannot be split over tensor_parallel_size 3" in text_of(examination, "split")
     assert "1, 2, 4, 8, 16" in text_of(examination, "split")
     with pytest.raises(ModelError, match="cannot be split"):
-        preflight(model_profile(str(path), {"engine": {"tensor_parallel_size": 3}}), "vllm")
+        preflight(model_profile(str(path), {"engine": {"tensor_parallel_size": 3}}), "vllm", {}, path)
 
 
 def test_f1_weights_that_do_not_fit_the_gpus_are_refused_with_numbers(gpu: Path, tmp_path: Path) -> None:
     path = model(tmp_path / "m", size=30)
     assert "problem the weights take 30.0 GiB and the GPUs have 21.6 GiB usable" in text_of(found(path), "memory")
     with pytest.raises(ModelError, match=r"30\.0 GiB"):
-        preflight(model_profile(str(path), {}), "vllm")
+        preflight(model_profile(str(path), {}), "vllm", {}, path)
     both = {"tensor_parallel_size": 2}
     assert "the GPUs have" not in text_of(found(path, engine=both), "memory")  # 21.6 + 11.7
-    preflight(model_profile(str(path), {"engine": both}), "vllm")
-    preflight(model_profile(str(path), {}), "scripted")
+    preflight(model_profile(str(path), {"engine": both}), "vllm", {}, path)
+    preflight(model_profile(str(path), {}), "scripted", {}, path)
 
 
 def test_f2_the_largest_window_that_fits_is_named(gpu: Path, tmp_path: Path) -> None:

@@ -83,19 +83,19 @@ def examine(
     return Examination(tuple(findings), machine, architecture)
 
 
-def preflight(profile: ModelProfile, backend: str) -> None:
-    """What can be known to fail before an engine is started (F1, F3).
+def preflight(profile: ModelProfile, backend: str, environment: Mapping[str, str], out: Path) -> None:
+    """What the doctor knows to fail, before an engine is started (F1, F3, G3).
 
     Raises:
-        ModelError: with the numbers and the remedy.
+        ModelError: the first problem, with the numbers and the remedy.
     """
-    if backend != "vllm":
+    if backend == "scripted":
         return
-    architecture = read_architecture(Path(profile.path))
-    if problem := _split_problem(architecture, profile):
-        raise ModelError(problem.text, problem.remedy)
-    if problem := _memory_problem(architecture, profile, look(Path.cwd())):
-        raise ModelError(problem.text, problem.remedy)
+    folder = read_model(Path(profile.path), weights=True)
+    machine = look(out)
+    for finding in _of_model(folder, read_architecture(folder.path), profile, machine, environment):
+        if finding.level == "problem":
+            raise ModelError(finding.text, finding.remedy)
 
 
 def _of_machine(machine: Machine, profile: ModelProfile | None) -> Iterator[Finding]:

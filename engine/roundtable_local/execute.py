@@ -52,7 +52,7 @@ def start_backend(plan: Plan) -> Backend:
         for desk in plan.desks.all
     }
     for desk in plan.desks.all:
-        preflight(desk.profile, plan.backend_of(desk))
+        preflight(desk.profile, plan.backend_of(desk), os.environ, Path(plan.inputs.out or "."))
     if len(crews) > 1:
         return Fleet(crews)
     (crew,) = crews.values()

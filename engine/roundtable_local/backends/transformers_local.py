@@ -61,10 +61,12 @@ class TransformersBackend:
             from llguidance import LLMatcher
             from outlines.backends import get_json_schema_logits_processor
             from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
+            from transformers.utils.logging import disable_progress_bar
         except ImportError as error:
             fix = "pip install 'roundtable-local[transformers]', or try --backend scripted"
             raise BackendError(f"transformers cannot be imported: {error}", fix) from error
         self._torch, self._cache_type, self._grammar = torch, DynamicCache, get_json_schema_logits_processor
+        disable_progress_bar()
         self._matcher: Any = LLMatcher
         register()
         self._device = "cuda" if torch.cuda.is_available() else "cpu"
