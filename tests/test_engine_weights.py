@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -120,32 +121,19 @@ def test_a_broken_adapter_is_refused_at_the_start(tmp_path: Path) -> None:
         Fleet({"": crew(broken)})
 
 
-def test_a1_a_seat_thinks_before_it_votes(tmp_path: Path) -> None:
+def test_a1_g1_a_seat_thinks_before_it_votes_with_nothing_but_loopback(tmp_path: Path) -> None:
     profile = tmp_path / "thinking.yaml"
     text = (ROOT / "configs" / "models" / "tiny-cpu.yaml").read_text("utf-8")
     profile.write_text(text + 'reasoning: {start: "<think>", end: "</think>", budget: 48}\n', "utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "roundtable_local",
-        "run",
-        "Shall we cache pages for an hour?",
-        "--protocol",
-        "panel",
-    ]
-    options = [
-        "--model",
-        str(profile),
-        "--set",
-        "votes=1",
-        "--set",
-        "escalation=return",
-        "--out",
-        str(tmp_path / "out"),
-    ]
+    sealed = ["unshare", "--map-root-user", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+    if shutil.which("ip") is None or subprocess.run([*sealed, "true"], capture_output=True, check=False).returncode:
+        sealed = []  # this machine does not let a process have a network of its own
+    command = [*sealed, sys.executable, "-m", "roundtable_local", "run", "Shall we cache pages for an hour?"]
+    options = ["--protocol", "panel", "--model", str(profile), "--set", "votes=1", "--set", "escalation=return"]
     done = subprocess.run(
-        [*command, *options], capture_output=True, text=True, encoding="utf-8", check=False, timeout=900
-    )
+        [*command, *options, "--out", str(tmp_path / "out")],
+        capture_output=True, text=True, encoding="utf-8", check=False, timeout=900,
+    )  # fmt: skip
     assert done.returncode in {0, 3}, done.stderr
     (path,) = (tmp_path / "out").iterdir()
     events = [json.loads(line) for line in (path / "journal.jsonl").read_text("utf-8").splitlines()]
