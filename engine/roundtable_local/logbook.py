@@ -48,6 +48,18 @@ def add(path: Path, heading: str, text: str) -> None:
         raise OutputError(error.message, error.fix) from error
 
 
+def check(path: Path) -> None:
+    """Whether lines can be added to a log, before anything is generated that would have to be logged.
+
+    Raises:
+        OutputError: it is a link or a folder, is no UTF-8 text, or cannot be written.
+    """
+    try:
+        update(path, lambda before: None)
+    except AftermathError as error:
+        raise OutputError(error.message, error.fix) from error
+
+
 def holds(path: Path, heading: str, text: str) -> bool:
     """Whether the lines stand below the heading already, one after the other."""
     lines = LINE.findall(_read(path)) if path.is_file() else []

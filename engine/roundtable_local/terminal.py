@@ -15,6 +15,7 @@ from roundtable_local.backends.base import Generation
 from roundtable_local.doctor import Examination
 from roundtable_local.errors import RoundtableError
 from roundtable_local.plan import Plan
+from roundtable_local.report.markdown import one_line
 from roundtable_local.steps import Answer, Entry, Question
 
 _LARGE = 2**28
@@ -56,7 +57,7 @@ class Terminal:
 
     def notice(self, text: str) -> None:
         """A line for LOG.md came up."""
-        self.say(f"  [yellow]note:[/] {escape(text)}")
+        self.say(f"  [yellow]note:[/] {escape(one_line(text))}")
 
     def ask(self, question: Question) -> Answer | None:
         """A human is asked, where one sits at the terminal; no answer stands for the default."""
@@ -87,8 +88,8 @@ class Terminal:
 
     def error(self, error: RoundtableError) -> None:
         """What is wrong and what to do, one line each."""
-        self._err.print(f"[red]error:[/] {escape(' '.join(error.message.split()))}")
-        self._err.print(f"  [bold]fix:[/] {escape(' '.join(error.fix.split()))}")
+        self._err.print(f"[red]error:[/] {escape(one_line(error.message))}")
+        self._err.print(f"  [bold]fix:[/] {escape(one_line(error.fix))}")
 
     def reading(self, name: str, size: int) -> None:
         """A file is about to be read; said of large ones, which take a while."""

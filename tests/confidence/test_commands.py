@@ -138,6 +138,21 @@ def test_o_057_o_061_o_074_malformed_states(tmp_path: Path, what: str, state: An
     assert "Traceback" not in result.output
 
 
+def test_no_control_character_of_a_state_reaches_the_terminal(tmp_path: Path) -> None:
+    nasty = "a\x1b[31m\x07\u202eb\x9bc"
+    state = agents(lambda seats: seats[3].update(name=nasty, dissent_note="safety"))
+    state["agents"][0]["final"]["rationale"] = nasty
+    for output in (
+        invoke("vote", file(tmp_path / "one.json", state)).output,
+        invoke("vote", file(tmp_path / "two.json", final({"vote": nasty}))).output,
+        invoke(
+            "vote", file(tmp_path / "three.json", agents(lambda seats: seats[3].update(name=nasty, dissent_note=1)))
+        ).output,
+    ):
+        assert not set(output) & set("\x1b\x07\u202e\x9b")
+        assert "b c" in output
+
+
 @pytest.mark.parametrize("command", ["inspect", "vote"])
 def test_o_057_bad_usage_exits_1_here(tmp_path: Path, command: str) -> None:
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -306,6 +308,33 @@ def test_context_goal_and_proposal_reach_the_shared_block(tmp_path: Path, monkey
     assert [context.index(part) for part in ("be fast", "all of it", "one fact", "two facts")] == sorted(
         context.index(part) for part in ("be fast", "all of it", "one fact", "two facts")
     )
+
+
+def test_a_log_that_cannot_be_written_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link.md").symlink_to(tmp_path / "elsewhere.md")
+    for name in ("folder", "link.md"):
+        result = run(tmp_path / "out", "Cache pages", "--log", str(tmp_path / name))
+        assert result.exit_code == 1
+        assert name in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_caller_that_has_gone_ends_the_command_quietly(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "roundtable_local", "panel", "--jsonl", *COMMON, "--out", str(tmp_path), "-q"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as caller_of:
+        assert caller_of.stdin is not None
+        assert caller_of.stdout is not None
+        assert caller_of.stderr is not None
+        caller_of.stdout.close()
+        caller_of.stdin.write("\n".join(call_lines(10)))
+        caller_of.stdin.close()
+        said = caller_of.stderr.read()
+    assert caller_of.returncode == 130
+    assert "Traceback" not in said
+    assert "nobody reads the results" in said
 
 
 def test_panel_without_jsonl_says_what_to_do() -> None:

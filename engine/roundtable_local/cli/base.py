@@ -175,8 +175,11 @@ def goal_fact(text: str | None) -> tuple[Fact, ...]:
 
 def log_target(terminal: Terminal, log: Path | None, project: Path | None, unit: str | None) -> Path | None:
     """Where log lines go: the file named, the one unit in flight or the one named, else nowhere (M-052, M-053, M-g8)."""
-    if log is not None or project is None:
+    if log is not None:
+        logbook.check(log)
         return log
+    if project is None:
+        return None
     if not project.is_dir():
         raise errors.UsageError(f"there is no folder {str(project)!r}", "check the path given to --project")
     pads = {pad.parent.name: pad for pad in logbook.in_flight(project)}

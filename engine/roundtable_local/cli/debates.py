@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -319,8 +320,15 @@ def panel(
         )  # fmt: skip
         with closing(Panels(standing, out, auto=auto, listener=terminal, stop=stop)) as panels:
             for result in panels.answer(sys.stdin.buffer):
-                sys.stdout.write(json.dumps(result, ensure_ascii=False) + "\n")
-                sys.stdout.flush()
+                try:
+                    sys.stdout.write(json.dumps(result, ensure_ascii=False) + "\n")
+                    sys.stdout.flush()
+                except BrokenPipeError as error:  # who called has gone
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                    message = "nobody reads the results any more"
+                    raise errors.InterruptedRunError(
+                        message, "each decision's run directory holds its result"
+                    ) from error
 
 
 def _personas(text: str | None) -> dict[str, str]:

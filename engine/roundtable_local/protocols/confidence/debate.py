@@ -29,7 +29,8 @@ from roundtable_local.protocols.confidence.replies import (
 )
 from roundtable_local.protocols.confidence.settings import ConfidenceSettings
 from roundtable_local.protocols.confidence.sitting import SettingsTable, Sitting
-from roundtable_local.protocols.confidence.tally import Signal, inspect, one_line, vote
+from roundtable_local.protocols.confidence.tally import Signal, inspect, vote
+from roundtable_local.report.markdown import one_line
 from roundtable_local.seats import Seat
 from roundtable_local.steps import (
     MODERATOR,

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from roundtable_local.protocols.confidence.settings import AGGREGATORS, ConfidenceSettings
+from roundtable_local.report.markdown import one_line
 
 State = Mapping[str, Any]
 
@@ -135,7 +136,7 @@ def confidence_of(value: Any) -> int | None:
 
 def shown(value: Any) -> str:
     """A value as it stands in the file."""
-    return json.dumps(value, ensure_ascii=False)
+    return one_line(json.dumps(value, ensure_ascii=False))
 
 
 def _no_constant(literal: str) -> Any:

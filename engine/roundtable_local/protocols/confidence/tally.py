@@ -24,6 +24,7 @@ from roundtable_local.protocols.confidence.statefile import (
     shown,
     text_of,
 )
+from roundtable_local.report.markdown import one_line
 
 _DEFERRING_ROUNDS = (2, 3)  # O-055
 _SKIPPING_ROUND = 2  # O-054
@@ -186,11 +187,6 @@ def vote(state: State, rules: ConfidenceSettings) -> Vote:
 def percent(part: int, whole: int) -> int:
     """Rounded half up, in integers (O-072)."""
     return (200 * part + whole) // (2 * whole)
-
-
-def one_line(text: str) -> str:
-    """The text with every run of white space as one blank."""
-    return " ".join(text.split())
 
 
 def said(rationale: str) -> str:
