@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from pathlib import Path
@@ -57,14 +58,26 @@ class Terminal:
 
     def notice(self, text: str) -> None:
         """A line for LOG.md came up."""
-        self.say(f"  [yellow]note:[/] {escape(one_line(text))}")
+        first, *more = text.splitlines() or [""]
+        self.say(f"  [yellow]note:[/] {escape(one_line(first))}")
+        for line in more:
+            self.say(f"        {escape(one_line(line))}")
 
     def ask(self, question: Question) -> Answer | None:
         """A human is asked, where one sits at the terminal; no answer stands for the default."""
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             return None
         for part in question.parts:
-            self._err.print(f"[bold]{escape(part)}[/]")
+            self._err.print(f"[bold]{escape(one_line(part))}[/]")
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # at a prompt one Ctrl-C is enough
+        try:
+            return self._prompt(question)
+        except EOFError:  # Ctrl-D: nobody is there any more
+            return None
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def _prompt(self, question: Question) -> Answer | None:
         choices = list(question.choices) or None
         value = Prompt.ask(escape(question.name), console=self._err, choices=choices, default=question.default)
         if value is None or not value.strip():
