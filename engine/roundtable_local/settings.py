@@ -81,7 +81,7 @@ class ModelProfile(Strict):
     """
 
     path: str
-    backend: Literal["vllm", "scripted"]
+    backend: Literal["vllm", "transformers", "scripted"]
     window: int = Field(ge=1024)
     tokens_per_character: float = Field(gt=0, le=4)
     sampling: SamplingSettings

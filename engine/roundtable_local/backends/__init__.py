@@ -8,7 +8,7 @@ from roundtable_local.backends.base import Backend
 from roundtable_local.errors import UsageError
 from roundtable_local.settings import ModelProfile
 
-NAMES = ("vllm", "scripted")
+NAMES = ("vllm", "transformers", "scripted")
 
 
 def make_backend(name: str, profile: ModelProfile, window: int, replies: Path | None) -> Backend:
@@ -31,6 +31,10 @@ def make_backend(name: str, profile: ModelProfile, window: int, replies: Path | 
         return ScriptedBackend.from_file(replies) if replies else ScriptedBackend()
     if replies is not None:
         raise UsageError("--replies is for --backend scripted only", "leave one of them out")
+    if name == "transformers":
+        from roundtable_local.backends.transformers_local import TransformersBackend  # noqa: PLC0415
+
+        return TransformersBackend(profile, window)
     from roundtable_local.backends.vllm_offline import VllmBackend  # noqa: PLC0415
 
     return VllmBackend(profile, window)
