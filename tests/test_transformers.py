@@ -209,7 +209,7 @@ def test_a_later_turn_extends_an_earlier_one(backend: TransformersBackend, refer
     first = asks(SAMPLING)
     more = [*CONTEXT, *b"\nRound 1: all of them agree with each other."]
     second = [replace(one, prompt_ids=[*more, *brief], max_tokens=12) for one, brief in zip(first, BRIEFS, strict=True)]
-    other = [replace(second[0], prompt_ids=[256, *b"Something else."])]
+    other = [replace(second[0], prompt_ids=[256, *b"Another question."])]
     backend.reset_cache()
     backend.generate(first, ignore, never)
     for requests, cached in ((second, len(CONTEXT)), (other, 1), (second, 1), (first, len(CONTEXT))):
@@ -348,7 +348,7 @@ def test_a_fault_of_the_listener_is_not_the_engines(backend: TransformersBackend
 # --- other models, other options
 
 
-def test_the_model_of_tiny_brackets_any_prompt(backend: TransformersBackend, plain: TransformersBackend) -> None:
+def test_any_prompts_shared_and_plain_say_the_same(backend: TransformersBackend, plain: TransformersBackend) -> None:
     prompts = st.lists(st.lists(st.integers(0, 255), min_size=1, max_size=12), min_size=1, max_size=4)
 
     @settings(max_examples=25)
@@ -424,7 +424,7 @@ def test_other_models_share_too(config: Callable[[], Any], tmp_path: Path) -> No
     assert ids(shared.generate(requests, ignore, never)) == ids(plain.generate(requests, ignore, never))
 
 
-def test_an_attention_that_ignores_the_prefix_is_found_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attention_that_ignores_the_prefix_is_found_out(folder: Path, plain: TransformersBackend, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     from roundtable_local.backends import shared_prefix
 
     honest = shared_prefix.attend
@@ -432,10 +432,12 @@ def test_an_attention_that_ignores_the_prefix_is_found_out(folder: Path, monkeyp
     def deaf(*arguments: Any, shared_prefix: Any = None, **options: Any) -> Any:
         return honest(*arguments, **options)
 
-    monkeypatch.setattr(shared_prefix, "attend", deaf)
-    engine = TransformersBackend(profile(folder), WINDOW)
+    with monkeypatch.context() as patch:
+        patch.setattr(shared_prefix, "attend", deaf)
+        engine = TransformersBackend(profile(folder), WINDOW)
+    shared_prefix.register()  # its name is known to the whole process
     assert "not used: its logits differ" in engine.describe()["shared_prefix"]
-    assert len(ids(engine.generate(asks(SAMPLING), ignore, never))[0]) > 0
+    assert ids(engine.generate(asks(SAMPLING), ignore, never)) == ids(plain.generate(asks(SAMPLING), ignore, never))
 
 
 def test_bfloat16_and_foreign_options(folder: Path) -> None:

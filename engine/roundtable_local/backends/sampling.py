@@ -81,14 +81,13 @@ class Grammar:
 
         # Only the last token is read, but at the first call there is none: any stands for it.
         last = torch.tensor([[tokens[-1] if tokens else 0]], device=logits.device)
-        # llguidance compiles its masking, for which many machines lack a compiler; warnings are how outlines reports
-        with torch.compiler.set_stance("force_eager"), warnings.catch_warnings(action="error"):
-            try:
-                (masked,) = self._processor(last, logits.unsqueeze(0))
-            except Exception as error:
-                raise GrammarError(str(error)) from error
-        if masked.isneginf().all():
-            raise GrammarError("nothing can follow")
+        # llguidance would compile its masking, and many machines have no compiler; outlines only warns of an error,
+        # but the matcher stays in it
+        with torch.compiler.set_stance("force_eager"), warnings.catch_warnings(action="ignore"):
+            (masked,) = self._processor(last, logits.unsqueeze(0))
+        (matcher,) = self._processor.ll_matchers
+        if matcher.is_error() or masked.isneginf().all():
+            raise GrammarError(matcher.get_error() or "nothing can follow")
         return masked
 
 
