@@ -10,11 +10,12 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from roundtable_local.backends import check_name, make_backend
 from roundtable_local.backends.base import Generation, Request, Sampling
+from roundtable_local.backends.sampling import Sampler, _likely
 from roundtable_local.backends.transformers_local import TransformersBackend
 from roundtable_local.errors import BackendError
 from roundtable_local.settings import ModelProfile
@@ -237,6 +238,64 @@ def test_long_prompts_are_read_in_chunks(backend: TransformersBackend, plain: Tr
     monkeypatch.setattr("roundtable_local.backends.shared_prefix._SCORES", 600)
     backend.reset_cache()
     assert ids(backend.generate(asks(WARM), ignore, never)) == expected
+
+
+# --- sampling
+
+VOCABULARY = 50
+some_ids = st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=20)
+some_logits = st.lists(
+    st.one_of(st.floats(-9, 9, width=32), st.sampled_from([-1.0, 0.0, 3.0]), st.just(float("-inf"))),
+    min_size=VOCABULARY, max_size=VOCABULARY,
+).filter(lambda logits: max(logits) > float("-inf"))  # fmt: skip
+
+
+@given(some_logits, some_ids, some_ids, st.floats(-2, 2), st.floats(-2, 2), st.floats(0.5, 2))
+def test_penalties_are_vllms(
+    logits: list[float], prompt: list[int], reply: list[int], presence: float, frequency: float, repetition: float
+) -> None:
+    import torch
+    from vllm.v1.sample.ops.penalties import apply_all_penalties
+
+    values = Sampling(0.0, 1.0, 0, presence, frequency, repetition)
+    mine = Sampler(values, 0, prompt, "cpu")._penalized(reply, torch.tensor(logits))
+    rows = [torch.tensor([value]) for value in (presence, frequency, repetition)]
+    (theirs,) = apply_all_penalties(torch.tensor([logits]), torch.tensor([prompt]), *rows, [reply])
+    torch.testing.assert_close(mine, theirs)
+
+
+@given(some_logits, st.integers(0, VOCABULARY + 5), st.sampled_from([1.0, 0.95, 0.8, 0.5, 0.1, 0.01]))
+def test_top_k_and_top_p_are_vllms(logits: list[float], top_k: int, top_p: float) -> None:
+    import torch
+    from vllm.v1.sample.ops.topk_topp_sampler import apply_top_k_top_p_pytorch
+
+    k = torch.tensor([top_k]) if 0 < top_k < VOCABULARY else None
+    p = torch.tensor([top_p]) if top_p < 1 else None
+    cut = apply_top_k_top_p_pytorch(torch.tensor([logits]), k, None).double().softmax(-1).sort().values.cumsum(-1)
+    assume(top_p == 1 or (cut - (1 - top_p)).abs().min() > 1e-5)  # at the border rounding decides
+    (theirs,) = apply_top_k_top_p_pytorch(torch.tensor([logits]), k, p).softmax(-1)
+    likely, tokens = _likely(torch.tensor(logits), top_k, top_p)
+    mine = torch.zeros(VOCABULARY).index_copy(0, tokens, likely / likely.sum())
+    torch.testing.assert_close(mine.sort().values, theirs.sort().values)  # of equal ones any may be cut
+    torch.testing.assert_close(mine[tokens], torch.tensor(logits)[tokens].softmax(-1))
+
+
+@pytest.mark.parametrize("logits", [[1.0] * 9, [3.0, 3.0, 1.0], [0.0, float("-inf")]])
+def test_one_token_always_stays(logits: list[float]) -> None:
+    import torch
+
+    likely, tokens = _likely(torch.tensor(logits), 0, 1e-9)
+    assert len(likely) == len(tokens) == 1
+    assert logits[int(tokens[0])] == max(logits)
+
+
+def test_dice_follow_the_probabilities() -> None:
+    import torch
+
+    logits = torch.tensor([2.0, 1.0, 0.0, float("-inf")])
+    sampler = Sampler(Sampling(2.0, 1.0, 0, 0.0, 0.0, 1.0), 5, [1], "cpu")
+    drawn = torch.tensor([sampler.choose([], logits) for _ in range(4000)]).bincount(minlength=4) / 4000
+    torch.testing.assert_close(drawn, (logits / 2).softmax(-1), atol=0.03, rtol=0)
 
 
 # --- grammars

@@ -122,7 +122,7 @@ class Sampler:
             return int(logits.argmax())
         logits = logits / max(self._values.temperature, _LEAST_TEMPERATURE)
         likely, ids = _likely(logits, self._values.top_k, self._values.top_p)
-        return int(ids[torch.multinomial(likely.softmax(-1), 1, generator=self._dice)])
+        return int(ids[torch.multinomial(likely, 1, generator=self._dice)])
 
     def _penalized(self, tokens: Sequence[int], logits: Tensor) -> Tensor:
         """Repetition counts prompt and reply; frequency and presence count the reply alone."""
@@ -136,27 +136,26 @@ class Sampler:
             by = values.repetition_penalty
             logits = logits.index_copy(0, seen, torch.where(before > 0, before / by, before * by))
         if values.frequency_penalty or values.presence_penalty:
-            logits = logits.index_add(0, reply, times * -values.frequency_penalty - values.presence_penalty)
+            logits = logits.index_add(0, reply, -values.frequency_penalty * times.float() - values.presence_penalty)
         return logits
 
 
 def _likely(logits: Tensor, top_k: int, top_p: float) -> tuple[Tensor, Tensor]:
-    """The logits that may be chosen and their token ids.
+    """Probabilities of the tokens that may be chosen, and their ids.
 
-    Of equal logits at the border all stay for `top_k`, and one always stays for `top_p`.
+    Of equal logits at the border all stay for `top_k`; for `top_p` one always stays.
     """
     import torch
 
-    if not 0 < top_k < len(logits):
-        top_k = 0
-    if not top_k and top_p >= 1:
-        return logits, torch.arange(len(logits), device=logits.device)
-    ordered, ids = logits.sort()
-    if top_k:
-        first = int((ordered < ordered[-top_k]).sum())
-        ordered, ids = ordered[first:], ids[first:]
-    if top_p < 1:
-        within = ordered.softmax(-1).cumsum(-1) > 1 - top_p
-        within[-1] = True
-        ordered, ids = ordered[within], ids[within]
-    return ordered, ids
+    ids = torch.arange(len(logits), device=logits.device)
+    if 0 < top_k < len(logits):
+        ids = ids[logits >= logits.topk(top_k).values[-1]]
+    likely = logits[ids].softmax(-1)
+    if top_p >= 1:
+        return likely, ids
+    # Whatever is less likely than this cannot stay, even if all are: sorting the rest is much faster than sorting all.
+    able = likely >= likely.max().clamp(max=(1 - top_p) / len(ids))
+    ordered, order = likely[able].sort()
+    within = likely[~able].sum() + ordered.cumsum(-1) > 1 - top_p
+    within[-1] = True
+    return ordered[within], ids[able][order][within]
