@@ -124,7 +124,7 @@ def bad_inputs(tmp_path: Path) -> dict[str, tuple[list[str], int, str]]:
         "folder": ([str(tmp_path), *scripted], 1, "is a folder"),
         "broken front matter": ([write(tmp_path / "yaml.md", b"---\na: [\n---\ntext"), *scripted], 1, "not valid YAML"),
         "unknown protocol": ([DECISION, "--protocol", "senate", *scripted], 2, "supermajority"),
-        "unknown backend": ([DECISION, "--backend", "abacus"], 2, "vllm, scripted"),
+        "unknown backend": ([DECISION, "--backend", "abacus"], 2, "vllm, transformers, scripted"),
         "unknown setting": ([DECISION, "--set", "recommendations.mots=4", *scripted], 2, "did you mean 'most'"),
         "wrong setting": ([DECISION, "--set", "ballot_floor=none", *scripted], 2, "ballot_floor"),
         "set without value": ([DECISION, "--set", "words", *scripted], 2, "KEY=VALUE"),

@@ -404,6 +404,13 @@ def test_a_fault_of_the_listener_is_not_the_engines(backend: TransformersBackend
     assert len(backend.generate(asks(SAMPLING, tokens=2), ignore, never)) == 4
 
 
+def test_a_model_that_computes_nonsense_is_an_error(folder: Path) -> None:
+    engine = TransformersBackend(profile(folder), WINDOW)
+    engine._model.lm_head.weight.data.fill_(float("nan"))
+    with pytest.raises(BackendError, match="logits are not numbers"):
+        engine.generate(asks(SAMPLING), ignore, never)
+
+
 # --- other models, other options
 
 
@@ -438,7 +445,7 @@ def _gemma() -> Any:
     return Gemma2Config(**SIZES, head_dim=16, sliding_window=8)
 
 
-def _longrope() -> Any:
+def _dynamic_rope() -> Any:
     from transformers import LlamaConfig
 
     rope = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}
@@ -447,7 +454,12 @@ def _longrope() -> Any:
 
 @pytest.mark.parametrize(
     ("config", "why"),
-    [(_mistral, "sliding window"), (_bloom, "attention is eager"), (_gemma, "sliding window"), (_longrope, "position")],
+    [
+        (_mistral, "sliding window"),
+        (_bloom, "attention is eager"),
+        (_gemma, "sliding window"),
+        (_dynamic_rope, "position"),
+    ],
     ids=["mistral", "bloom", "gemma", "rope"],
 )
 def test_other_models_run_as_a_plain_batch(config: Callable[[], Any], why: str, tmp_path: Path) -> None:
@@ -467,14 +479,14 @@ def _qwen3() -> Any:
     return Qwen3Config(**SIZES, head_dim=24)
 
 
-def _phi() -> Any:
+def _neox() -> Any:
     from transformers import GPTNeoXConfig
 
     sizes = {name: value for name, value in SIZES.items() if name != "num_key_value_heads"}
     return GPTNeoXConfig(**sizes)
 
 
-@pytest.mark.parametrize("config", [_qwen3, _phi], ids=["qwen3", "neox"])
+@pytest.mark.parametrize("config", [_qwen3, _neox], ids=["qwen3", "neox"])
 def test_other_models_share_too(config: Callable[[], Any], tmp_path: Path) -> None:
     folder = write_model(tmp_path / "model", config())
     shared, plain = TransformersBackend(profile(folder), WINDOW), TransformersBackend(profile(folder, shared_prefix=False), WINDOW)  # fmt: skip

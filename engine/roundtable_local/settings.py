@@ -75,7 +75,8 @@ class ModelProfile(Strict):
         window: tokens of prompt and reply together; never more than the model's own window.
         tokens_per_character: upper estimate for replies, turns bounds in characters into caps in tokens.
         sampling: sampling values.
-        engine: options of the engine, passed on as they are (for vLLM: arguments of `LLM`).
+        engine: options of the engine; for vLLM arguments of `LLM`, passed on as they are, for transformers `dtype`
+            and `shared_prefix`.
         environment: environment variables that the engine needs, set only where not set already.
         verified: whether somebody has run this profile.
     """

@@ -167,6 +167,8 @@ class TransformersBackend:
             row.cached = cached
         logits = prepared.batch.start(stop)
         while logits is not None:
+            if bool(logits.isnan().any()):  # else the likeliest "token" would be some id, and nobody would know
+                raise BackendError("the model's logits are not numbers", "set engine.dtype to bfloat16 or float32")
             reasons = [row.take(scores) for row, scores in zip(rows, logits.float(), strict=True)]
             for row, reason in zip(rows, reasons, strict=True):
                 if reason is not None:
