@@ -93,7 +93,8 @@ class ModelProfile(Strict):
         window: tokens of prompt and reply together; never more than the model's own window.
         tokens_per_character: upper estimate for replies, turns bounds in characters into caps in tokens.
         sampling: sampling values.
-        engine: options of the engine, passed on as they are (for vLLM: arguments of `LLM`).
+        engine: options of the engine; for vLLM arguments of `LLM`, passed on as they are, for transformers `dtype`
+            and `shared_prefix`.
         environment: environment variables that the engine needs, set only where not set already.
         chat_template: a template file in place of the model's own; a relative path is relative to the profile's folder.
         template_variables: what the chat template is given; enable_thinking follows from `reasoning` unless set.

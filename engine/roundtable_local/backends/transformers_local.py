@@ -1,51 +1,67 @@
-"""Transformers as a fallback where vLLM cannot be installed: the same requests, the same grammars, the same files.
+"""The fallback where vLLM cannot be installed: transformers' own models, outlines' grammars, one shared prefix.
 
-Slower than vLLM, and made for correctness: all seats of a call are one batch, the prefix they share is computed once and
-attended to as one copy (`shared_prefix`), every row samples with a generator of its own, and grammars come from llguidance
-through outlines, as in vLLM.
+One batch per call. What the prompts share is computed once and kept for the next call (`shared_prefix`); every row has
+its own grammar and its own dice (`sampling`), so that a reply does not depend on who else is in the batch.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from importlib.metadata import version
-from typing import Any
+import gc
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, NamedTuple
 
 from roundtable_local.backends.base import FinishReason, Generation, OnDone, Request, Stop, Use
+from roundtable_local.backends.sampling import Grammar, GrammarError, Grammars, Sampler
 from roundtable_local.backends.sealed import seal
-from roundtable_local.backends.shared_prefix import NAME, Layout, laid_out, register
-from roundtable_local.errors import BackendError, UsageError
+from roundtable_local.backends.shared_prefix import (
+    Batch,
+    PlainBatch,
+    Prefix,
+    SharedBatch,
+    extend,
+    refusal,
+    shared_length,
+)
+from roundtable_local.errors import BackendError, RoundtableError, UsageError
 from roundtable_local.settings import ModelProfile
 
+_DTYPES = {
+    "auto": "auto",
+    "half": "float16",
+    "float16": "float16",
+    "bfloat16": "bfloat16",
+    "float": "float32",
+    "float32": "float32",
+}
+"""Values of engine.dtype, named as in vLLM."""
+
+_OPTIONS = {"dtype", "shared_prefix"}
+"""Engine options that mean something here; the rest are vLLM's and have no effect."""
+
 _PACKAGES = ("torch", "transformers", "outlines", "llguidance")
-_CHUNK = 512
-"""Tokens of the prefix that are computed at once."""
 
+_Reader = Callable[[Sequence[int], bool], str]
+"""Tokens, and whether control tokens stay out -> text."""
 
-@dataclass
-class _Row:
-    """One reply in the making."""
-
-    request: Request
-    dice: Any
-    grammar: Any
-    ids: list[int] = field(default_factory=list)
-    finish: FinishReason | None = None
+_RESUME = "resume the run; finished replies are kept"
 
 
 class TransformersBackend:
-    """One model in transformers.
+    """One model in transformers, on the first GPU that torch sees, else on the CPU.
+
+    Engine options of the profile: `dtype` (as in vLLM; default float32 on a CPU, the model's own on a GPU) and
+    `shared_prefix` (default true; false repeats the shared context for every row). All others are ignored.
 
     Args:
-        profile: folder and engine options; of these `dtype` alone is used.
-        window: tokens of prompt and reply together; held to by the caller.
-        use: adapters are not for this engine.
+        profile: folder and engine options.
+        window: tokens of prompt and reply together.
+        use: strict repeatability (float32) and remote code; adapters are not for this engine.
 
     Raises:
-        BackendError: the packages are not installed, or the model does not load.
         UsageError: a seat names an adapter.
+        BackendError: torch, transformers or outlines is not installed, an option is unusable, or the model does not
+            load.
     """
 
     def __init__(self, profile: ModelProfile, window: int, use: Use | None = None) -> None:
@@ -55,224 +71,235 @@ class TransformersBackend:
                 "the transformers backend has no adapters", "use --backend vllm, or seats without `adapter:`"
             )
         seal()
+        self._deterministic = use.deterministic
+        self._window = window
+        self._ignored = sorted(set(profile.engine) - _OPTIONS)
+        share = profile.engine.get("shared_prefix", True)
+        if not isinstance(share, bool):
+            raise BackendError(f"engine.shared_prefix is {share!r}", "set it to true or false")
         try:
-            import outlines
             import torch
-            from llguidance import LLMatcher
-            from outlines.backends import get_json_schema_logits_processor
-            from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
-            from transformers.utils.logging import disable_progress_bar
+
+            self._device = "cuda" if torch.cuda.is_available() else "cpu"
+            dtype = torch.float32 if use.deterministic else _dtype(profile, self._device)
+            self._model, self._tokenizer = _load(profile.path, dtype, self._device, use.trust_remote_code)
+            self._grammars: Any = Grammars(self._model, self._tokenizer)
+            self._refusal = refusal(self._model) if share else "the profile says so"
         except ImportError as error:
             fix = "pip install 'roundtable-local[transformers]', or try --backend scripted"
-            raise BackendError(f"transformers cannot be imported: {error}", fix) from error
-        self._torch, self._cache_type, self._grammar = torch, DynamicCache, get_json_schema_logits_processor
-        disable_progress_bar()
-        self._matcher: Any = LLMatcher
-        register()
-        self._device = "cuda" if torch.cuda.is_available() else "cpu"
-        self._dtype = "float32" if use.deterministic else str(profile.engine.get("dtype", "float32"))
-        options = {"local_files_only": True, "trust_remote_code": use.trust_remote_code}
-        try:
-            self._tokenizer = AutoTokenizer.from_pretrained(profile.path, **options)
-            self._model: Any = AutoModelForCausalLM.from_pretrained(
-                profile.path, dtype=getattr(torch, self._dtype), use_safetensors=True, **options
-            )
-            self._shares = _is_plain(self._model.config)
-            self._model.set_attn_implementation(NAME if self._shares else "sdpa")
-            self._model.to(self._device).eval()
-            self._outlines: Any = outlines.from_transformers(self._model, self._tokenizer)
-        except Exception as error:  # whatever the library raises, the run has not begun
-            text = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise BackendError(
-                f"transformers does not load {profile.path}: {text}", "check the model's folder"
-            ) from error
-        self._ends = _end_ids(self._model, self._tokenizer)
-        self._kept: list[int] = []
-        self._prefix: Any = None
-        self._strict = use.deterministic
+            raise BackendError(f"the transformers engine cannot be imported: {error}", fix) from error
+        except RoundtableError:
+            raise
+        except Exception as error:  # whatever the libraries raise, the run has not begun
+            raise BackendError(f"the model does not load: {_first_line(error)}", _remedy(error)) from error
+        self._stops = _stop_ids(self._model, self._tokenizer)
+        self._kept = Prefix()
 
     def generate(self, requests: Sequence[Request], on_done: OnDone, stop: Stop) -> list[Generation]:
-        """One batch; see `Backend.generate`."""
-        rows = [self._row(request) for request in requests]
-        prompts = [list(request.prompt_ids) for request in requests]
-        found: dict[int, Generation] = {}
-        with self._torch.inference_mode():
-            shared = _common(prompts) if self._shares else 0
-            reused = self._compute_prefix(prompts[0][:shared]) if shared else 0
-            batch = _Batch(self, [prompt[shared:] for prompt in prompts], shared)
-            scores = batch.first()
-            while True:
-                for index, row in enumerate(rows):
-                    if row.finish is None:
-                        self._extend(row, scores[index])
-                    if row.finish is not None and index not in found:
-                        found[index] = self._generation(row, reused if index == 0 else shared)
-                        on_done(index, found[index])
-                if len(found) == len(rows) or stop():
-                    break
-                scores = batch.following([row.ids[-1] if row.ids else 0 for row in rows])
-        return [found.get(index, Generation("", [], "abort")) for index in range(len(rows))]
+        """One batch; see `Backend.generate`. A row whose schema is unusable ends with "error", the others go on."""
+        self._check(requests)
+        generations: dict[int, Generation] = {}
+
+        def finish(index: int, generation: Generation) -> None:
+            generations[index] = generation
+            on_done(index, generation)
+
+        try:
+            import torch
+
+            rows = self._rows(requests, finish)
+            with torch.inference_mode():
+                self._run(rows, finish, stop)
+        except RoundtableError:  # from on_done: not the engine's fault
+            raise
+        except Exception as error:
+            message = f"transformers failed while generating: {_first_line(error)}"
+            raise BackendError(message, _remedy(error, _RESUME)) from error
+        return [generations.get(index, Generation("", [], "abort")) for index in range(len(requests))]
 
     def describe(self) -> Mapping[str, Any]:
-        """Versions, and what is in force."""
-        strict = {
-            "device": self._device,
-            "dtype": self._dtype,
-            "holds": self._dtype == "float32" and self._device == "cpu",
-        }
+        """Versions and options in force, and whether the shared context is kept as one copy."""
         return {
             "backend": "transformers",
-            "versions": {package: version(package) for package in _PACKAGES},
-            "device": self._device,
-            "dtype": self._dtype,
-            "shared_prefix": self._shares
-            or "no: the model has sliding windows or other layers; whole prompts are computed",
-            "deterministic": strict if self._strict else None,
+            "versions": _versions(),
+            "options": {
+                "device": self._device,
+                "dtype": str(self._model.dtype).removeprefix("torch."),
+                "max_model_len": self._window,
+            },
+            "ignored_options": self._ignored,
+            "deterministic": {
+                "device": self._device,
+                "dtype": str(self._model.dtype).removeprefix("torch."),
+                "holds": self._device == "cpu",
+            }
+            if self._deterministic
+            else None,
+            "shared_prefix": "one copy for all rows" if self._refusal is None else f"not used: {self._refusal}",
         }
 
-    def forget(self) -> None:
-        """Drop the kept prefix; for tests and benchmarks."""
-        self._kept, self._prefix = [], None
+    def reset_cache(self) -> None:
+        """Forget the kept prefix; for benchmarks."""
+        self._kept = Prefix()
 
     def close(self) -> None:
         """Free the model."""
-        self._model = self._outlines = None
-        self.forget()
+        import torch
 
-    def _compute_prefix(self, ids: list[int]) -> int:
-        """Have the shared prefix in the cache; returns how many of its tokens were there from an earlier call."""
-        torch = self._torch
-        reused = _agree(self._kept, ids)
-        if self._prefix is None or not reused:
-            self._prefix, reused = self._cache_type(config=self._model.config), 0
-        self._prefix.crop(reused)
-        for at in range(reused, len(ids), _CHUNK):
-            part = ids[at : at + _CHUNK]
-            with laid_out(Layout()):
-                self._model(
-                    input_ids=torch.tensor([part], device=self._device),
-                    position_ids=torch.arange(at, at + len(part), device=self._device)[None],
-                    past_key_values=self._prefix,
-                    use_cache=True,
-                    logits_to_keep=1,
+        self._model = self._grammars = None
+        self._kept = Prefix()
+        gc.collect()  # the model and what wraps it hold each other
+        if self._device == "cuda":
+            torch.cuda.empty_cache()
+
+    def _check(self, requests: Sequence[Request]) -> None:
+        for request in requests:
+            length = len(request.prompt_ids)
+            if not 0 < length < self._window:
+                raise BackendError(
+                    f"{request.label}: a prompt of {length:,} tokens, in a window of {self._window:,}",
+                    "shorten the decision, or use a model with a larger window",
                 )
-        self._kept = ids
-        return reused
 
-    def _row(self, request: Request) -> _Row:
-        dice = self._torch.Generator().manual_seed(request.seed)
-        if request.schema is None:
-            return _Row(request, dice, None)
-        schema = json.dumps(json.loads(request.schema) | {"x-guidance": {"whitespace_flexible": False}})
-        if self._matcher.validate_grammar(self._matcher.grammar_from_json_schema(schema)):
-            return _Row(request, dice, None, finish="error")  # it spoils its own row alone (B11)
-        return _Row(request, dice, self._grammar("llguidance", self._outlines, schema))
+    def _rows(self, requests: Sequence[Request], finish: OnDone) -> list[_Row]:
+        rows = []
+        for index, request in enumerate(requests):
+            try:
+                grammar = None if request.schema is None else self._grammars.compile(request.schema)
+            except GrammarError:
+                finish(index, Generation("", [], "error", 0))
+                continue
+            limit = min(request.max_tokens, self._window - len(request.prompt_ids))
+            sampler = Sampler(request.sampling, request.seed, request.prompt_ids, self._device)
+            rows.append(_Row(index, request, limit, grammar, sampler, self._stops))
+        return rows
 
-    def _extend(self, row: _Row, scores: Any) -> None:
-        """Sample one token, in the order that vLLM applies its steps."""
-        scores = scores.float().clone()
-        if row.grammar is not None:
-            ids = self._torch.tensor([[*row.request.prompt_ids[-1:], *row.ids]])
-            scores = row.grammar(ids, scores[None].cpu())[0]
-        token = self._sample(row, scores)
-        if token in self._ends:
-            row.finish = "stop"
+    def _run(self, rows: list[_Row], finish: OnDone, stop: Stop) -> None:
+        """Read the prompts, then a token per row and step until no row is left."""
+        if not rows:
             return
-        row.ids.append(token)
-        if row.request.stop and self._text(row).endswith(row.request.stop):
-            row.finish = "stop"
-        elif len(row.ids) >= row.request.max_tokens:
-            row.finish = "length"
+        prepared = self._prepare([row.request.prompt_ids for row in rows], stop)
+        if prepared is None:
+            return
+        for row, cached in zip(rows, prepared.cached, strict=True):
+            row.cached = cached
+        logits = prepared.batch.start(stop)
+        while logits is not None:
+            if bool(logits.isnan().any()):  # else the likeliest "token" would be some id, and nobody would know
+                raise BackendError("the model's logits are not numbers", "set engine.dtype to bfloat16 or float32")
+            reasons = [row.take(scores, self._text) for row, scores in zip(rows, logits.float(), strict=True)]
+            for row, reason in zip(rows, reasons, strict=True):
+                if reason is not None:
+                    finish(row.index, row.generation(reason, self._text))
+            stay = [number for number, reason in enumerate(reasons) if reason is None]
+            rows = [rows[number] for number in stay]
+            if not rows or stop():
+                return
+            logits = prepared.batch.advance([row.tokens[-1] for row in rows], stay)
 
-    def _sample(self, row: _Row, scores: Any) -> int:
-        torch, values = self._torch, row.request.sampling
-        scores = scores.cpu()
-        if values.repetition_penalty != 1.0:
-            seen = torch.tensor(sorted({*row.request.prompt_ids, *row.ids}))
-            some = scores[seen]
-            scores[seen] = torch.where(some > 0, some / values.repetition_penalty, some * values.repetition_penalty)
-        if row.ids:
-            tokens, counts = torch.tensor(row.ids).unique(return_counts=True)
-            scores[tokens] -= values.frequency_penalty * counts + values.presence_penalty
-        if values.temperature == 0:
-            return int(scores.argmax())
-        scores = scores / values.temperature
-        if values.top_k:
-            least = scores.topk(min(values.top_k, len(scores))).values[-1]
-            scores = scores.masked_fill(scores < least, float("-inf"))
-        chances, order = scores.softmax(-1).sort(descending=True)
-        kept = chances * (chances.cumsum(-1) - chances < values.top_p)
-        return int(order[torch.multinomial(kept, 1, generator=row.dice)])
+    def _prepare(self, prompts: Sequence[Sequence[int]], stop: Stop) -> _Prepared | None:
+        """The batch, and for each row how many tokens of its prompt are not computed for it; None once stopped."""
+        if self._refusal is not None:
+            return _Prepared(PlainBatch(self._model, prompts), [0] * len(prompts))
+        shared = shared_length(prompts)
+        reused = self._kept.common(prompts[0][:shared])
+        self._kept = extend(self._model, self._kept, prompts[0][:shared], stop)
+        if len(self._kept.ids) < shared:
+            return None
+        batch = SharedBatch(self._model, self._kept, [prompt[shared:] for prompt in prompts])
+        return _Prepared(batch, [reused] + [shared] * (len(prompts) - 1))  # the first row pays for the prefix
 
-    def _text(self, row: _Row) -> str:
-        text: str = self._tokenizer.decode(row.ids, skip_special_tokens=row.request.schema is not None)
+    def _text(self, tokens: Sequence[int], plain: bool) -> str:
+        """What tokens say; a thought's end may be a control token, so free text keeps those."""
+        text: str = self._tokenizer.decode(tokens, skip_special_tokens=plain, clean_up_tokenization_spaces=False)
         return text
 
-    def _generation(self, row: _Row, cached: int) -> Generation:
-        return Generation(self._text(row), list(row.ids), row.finish or "abort", cached)
+
+class _Prepared(NamedTuple):
+    batch: Batch
+    cached: list[int]
 
 
-class _Batch:
-    """The rows of one call in the model: suffixes padded on the left, a cache of their own, and the shared prefix."""
+class _Row:
+    """One reply while it grows."""
 
-    def __init__(self, backend: TransformersBackend, suffixes: list[list[int]], shared: int) -> None:
-        torch = self._torch = backend._torch
-        self._model, device, self._shared = backend._model, backend._device, shared
-        width = max(map(len, suffixes))
-        self._pads = torch.tensor([width - len(suffix) for suffix in suffixes], device=device)
-        self._ids = torch.tensor([[0] * (width - len(suffix)) + suffix for suffix in suffixes], device=device)
-        self._layout = Layout(backend._prefix if shared else None, self._pads)
-        self._cache = backend._cache_type(config=self._model.config)
-        self._plain = not backend._shares
-        self._at = 0
+    def __init__(
+        self, index: int, request: Request, limit: int, grammar: Grammar | None, sampler: Sampler, stops: frozenset[int]
+    ) -> None:
+        self.index = index
+        self.request = request
+        self.tokens: list[int] = []
+        self.cached = 0
+        self._limit = limit
+        self._grammar = grammar
+        self._sampler = sampler
+        self._stops = stops
+        self._ended = False
 
-    def first(self) -> Any:
-        """Scores of the first new token of every row, [rows, vocabulary]."""
-        return self._forward(self._ids)
+    def take(self, logits: Any, text: _Reader) -> FinishReason | None:
+        """Choose the next token from [vocabulary] logits; says why the reply is finished, if it is."""
+        if self._grammar is not None:
+            try:
+                logits = self._grammar.mask(self.tokens, logits)
+            except GrammarError:
+                return "error"
+        self.tokens.append(self._sampler.choose(self.tokens, logits))
+        if self.tokens[-1] in self._stops:
+            self._ended = True
+            return "stop"
+        if self.request.stop and text(self.tokens, self.request.schema is not None).endswith(self.request.stop):
+            return "stop"
+        return "length" if len(self.tokens) >= self._limit else None
 
-    def following(self, tokens: list[int]) -> Any:
-        """Scores of the next token of every row."""
-        return self._forward(self._torch.tensor(tokens, device=self._ids.device)[:, None])
-
-    def _forward(self, ids: Any) -> Any:
-        torch = self._torch
-        at = torch.arange(self._at, self._at + ids.shape[1], device=ids.device)
-        positions = (at[None] - self._pads[:, None]).clamp_min(0) + self._shared
-        self._at += ids.shape[1]
-        seen = torch.arange(self._at, device=ids.device)[None] >= self._pads[:, None]
-        with laid_out(self._layout):
-            done = self._model(
-                input_ids=ids,
-                position_ids=positions,
-                attention_mask=seen.long() if self._plain else None,
-                past_key_values=self._cache,
-                use_cache=True,
-                logits_to_keep=1,
-            )
-        return done.logits[:, -1]
+    def generation(self, reason: FinishReason, text: _Reader) -> Generation:
+        """The finished reply; its ids end with the stop token where there is one, its text does not."""
+        said = self.tokens[:-1] if self._ended else self.tokens
+        return Generation(text(said, self.request.schema is not None), list(self.tokens), reason, self.cached)
 
 
-def _common(prompts: Sequence[list[int]]) -> int:
-    """Length of the prefix that all prompts share; one token of each is left to compute."""
-    shared = _agree(min(prompts), max(prompts))
-    return min(shared, min(map(len, prompts)) - 1)
+def _dtype(profile: ModelProfile, device: str) -> Any:
+    import torch
+
+    name = profile.engine.get("dtype", "float32" if device == "cpu" else "auto")
+    if not isinstance(name, str) or name not in _DTYPES:
+        raise BackendError(f"engine.dtype is {name!r}", f"choose one of: {', '.join(_DTYPES)}")
+    return "auto" if _DTYPES[name] == "auto" else getattr(torch, _DTYPES[name])
 
 
-def _agree(one: Sequence[int], other: Sequence[int]) -> int:
-    return next(
-        (at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), min(len(one), len(other))
-    )
+def _load(path: str, dtype: Any, device: str, trust: bool) -> tuple[Any, Any]:
+    """Model and tokenizer from a local folder; code from the folder is run only where it is trusted."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    local = {"local_files_only": True, "trust_remote_code": trust}
+    tokenizer = AutoTokenizer.from_pretrained(path, **local)
+    model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, use_safetensors=True, **local)
+    return model.to(device).eval(), tokenizer
 
 
-def _is_plain(config: Any) -> bool:
-    """Whether all layers attend to the whole context, so that the shared prefix may be used."""
-    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    recurrent = any("mamba" in key or "ssm" in key for key in config.to_dict())
-    return kinds == {"full_attention"} and not getattr(config, "sliding_window", None) and not recurrent
+def _stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    """Tokens that end a reply: the tokenizer's, and those of the model's generation settings."""
+    ids = model.generation_config.eos_token_id
+    more = [ids] if isinstance(ids, int) else ids or []
+    return frozenset(number for number in (tokenizer.eos_token_id, *more) if number is not None)
 
 
-def _end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
-    """Ids that end a reply: the tokenizer's, and those of the model's generation settings."""
-    named = [tokenizer.eos_token_id, getattr(model.generation_config, "eos_token_id", None)]
-    flat = [each for ids in named for each in (ids if isinstance(ids, list) else [ids])]
-    return frozenset(each for each in flat if each is not None)
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _remedy(error: Exception, otherwise: str = "try another model folder or engine.dtype") -> str:
+    if "out of memory" in str(error).lower() or isinstance(error, MemoryError):
+        return "free the device's memory, lower model.window, or set engine.dtype to bfloat16"
+    return otherwise
