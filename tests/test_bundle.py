@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -322,6 +323,31 @@ def test_what_fails_leaves_nothing(tmp_path: Path, there_before: bool) -> None:
     assert "could not get all of requirements/unit.lock" in done.stderr
     assert out.exists() == there_before
     assert not there_before or list(out.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("needs", "says"),
+    [
+        ("nvidia-cublas==13.1; platform_system == 'Linux'", "the CUDA build of torch only"),
+        ("cuda-bindings>=13", "the CUDA build of torch only"),
+        ("networkx>=2.5", "do not make up requirements/unit.lock"),
+    ],
+)
+def test_wheels_that_would_not_install_are_refused_where_they_are_made(tmp_path: Path, needs: str, says: str) -> None:
+    """A Python whose pip finds one torch and nothing else."""
+    with zipfile.ZipFile(tmp_path / "torch-2-py3-none-any.whl", "w") as archive:
+        archive.writestr("torch-2.dist-info/METADATA", f"Metadata-Version: 2.1\nName: torch\nRequires-Dist: {needs}\n")
+    python = tmp_path / "python"
+    python.write_text(
+        "#!/bin/sh\n"
+        f'case "$*" in *"-m pip wheel "*) mkdir -p {tmp_path}/kit/wheels && exec cp {tmp_path}/torch-*.whl {tmp_path}/kit/wheels;; esac\n'
+        f'exec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    done = call(MAKE, "--out", "kit", "--set", "unit", "--python", python, cwd=tmp_path)
+    assert done.returncode == 1
+    assert says in done.stderr
+    assert not (tmp_path / "kit").exists()
 
 
 @pytest.mark.parametrize(
