@@ -44,8 +44,8 @@ bench: setup model ## Measure order of prompts and overhead with the tiny model 
 	$(BIN)/python scripts/bench_overhead.py
 	$(BIN)/python scripts/bench_round.py
 
-bundle: ## Make an air-gap kit with the tiny model in ./bundle (about 1 GB)
-	scripts/make_bundle.sh --out bundle --model tiny
+bundle: setup ## Make an air-gap kit with the tiny model in ./bundle (about 1 GB); OUT=DIR and MODEL=DIR name others
+	@scripts/make_bundle.sh --out "$(or $(OUT),bundle)" --model "$(or $(MODEL),tiny)"
 
 clean: ## Remove .venv, caches and builds; debates in roundtables/ and the model in the user's cache stay
 	rm -rf .venv .venv.lock build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .coverage htmlcov

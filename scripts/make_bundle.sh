@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Make an air-gap kit: one folder with every wheel, a model, checksums, and an install script that needs no network.
 #
-#   scripts/make_bundle.sh --out DIR                     the full set (vLLM for the CPU), without a model
+#   scripts/make_bundle.sh --out DIR                     everything of requirements/cpu.lock (vLLM for the CPU), no model
+#   scripts/make_bundle.sh --out DIR --model /models/x   with this model folder
 #   scripts/make_bundle.sh --out DIR --model tiny        with the tiny model of the demo
-#   scripts/make_bundle.sh --out DIR --model /models/x   with a model folder of yours
 #   scripts/make_bundle.sh --out DIR --set unit          the light set: command line, protocols, scripted backend
 #
-# Carry DIR to a machine of the same kind and run DIR/install.sh there. pip's own settings (indexes, proxies) are honoured.
+# --python /path/to/python chooses the interpreter, and with it the one that the other machine needs; without it, .venv's
+# or PYTHON's. pip's own settings (indexes, proxies, certificates) are honoured. What fails leaves nothing in DIR.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 say() { printf 'bundle: %s\n' "$*"; }
 die() {
@@ -16,15 +16,18 @@ die() {
     exit 1
 }
 
-out='' model='' set_name=full
+absolute() { [[ $1 == /* ]] && printf '%s\n' "$1" || printf '%s\n' "$PWD/$1"; }
+
+out='' model='' set_name=full python=${PYTHON-}
 while [ $# -gt 0 ]; do
     case "$1" in
-        --out | --model | --set)
-            [ $# -ge 2 ] || die "$1 needs a value"
+        --out | --model | --set | --python)
+            [ -n "${2-}" ] || die "$1 needs a value"
             case "$1" in
-                --out) out=$2 ;;
+                --out) out=$(absolute "$2") ;;
                 --model) model=$2 ;;
                 --set) set_name=$2 ;;
+                --python) python=$2 ;;
             esac
             shift 2
             ;;
@@ -32,7 +35,7 @@ while [ $# -gt 0 ]; do
             sed -n '2,/^set -/{/^set -/d;s/^# \{0,1\}//p;}' "${BASH_SOURCE[0]}"
             exit 0
             ;;
-        *) die "unknown option $1 (there are --out, --model and --set)" ;;
+        *) die "unknown option $1 (there are --out, --model, --set and --python)" ;;
     esac
 done
 [ -n "$out" ] || die "name the folder to make: --out DIR"
@@ -41,109 +44,145 @@ case "$set_name" in
     unit) lock=requirements/unit.lock ;;
     *) die "--set is full or unit, not $set_name" ;;
 esac
-if [ -e "$out" ] && { [ ! -d "$out" ] || [ -n "$(ls -A "$out")" ]; }; then
-    die "$out is there and not empty; name a new folder"
+[ -z "$model" ] || [ "$model" = tiny ] || model=$(absolute "$model")
+[[ $python != */* ]] || python=$(absolute "$python")
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# --- a Python with pip ---
+new_enough() { "$1" -I -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+
+if [ -z "$python" ]; then
+    for python in .venv/bin/python python3 python3.14 python3.13 python3.12 python3.11 ''; do
+        [ -z "$python" ] || ! new_enough "$python" || break
+    done
+    [ -n "$python" ] || die "Python 3.11 or newer is needed; install one, or name it: --python /path/to/python"
+elif ! new_enough "$python"; then
+    die "$python is not a Python 3.11 or newer"
 fi
+"$python" -m pip --version >/dev/null 2>&1 ||
+    die "$python has no pip; run scripts/setup.sh --unit, whose .venv has one, or name another: --python /path/to/python"
 
-if [ "$set_name" = full ]; then scripts/setup.sh; else scripts/setup.sh --unit; fi
-PY=$PWD/.venv/bin/python
-mkdir -p "$out/wheels"
-out=$(cd "$out" && pwd)
-
-say "collecting the wheels of $lock (the full set is about 1 GB)"
-# That an index in a folder lacks a package is chatter: another has it.
-"$PY" -m pip wheel --disable-pip-version-check --quiet --no-deps --wheel-dir "$out/wheels" -r "$lock" \
-    2> >(grep -v 'is ignored: it is neither a file nor a directory' >&2) ||
-    die "pip could not get all of $lock (its message is above)"
-say "building roundtable-local itself"
-"$PY" -m pip wheel --disable-pip-version-check --quiet --no-deps --no-build-isolation --wheel-dir "$out/wheels" .
-
+# --- the model, before anything takes long ---
+name='' profile=''
+if [ "$model" = tiny ]; then
+    maker=$python
+    [ ! -x .venv/bin/python ] || maker=.venv/bin/python
+    told=$("$maker" scripts/tiny_model.py | tee >(cat >&2)) || die "there is no tiny model to pack (the reason is above)"
+    model=$(sed -n 's/^tiny model: ready at //p' <<<"$told")
+    profile=tiny-cpu
+fi
 if [ -n "$model" ]; then
-    if [ "$model" = tiny ]; then
-        [ "$set_name" = full ] || die "the tiny model is converted with the full set; leave out --set unit"
-        "$PY" scripts/tiny_model.py
-        model=$("$PY" -c 'from roundtable_local.config import model_profile; print(model_profile("tiny-cpu", {}).path)')
-    fi
-    [ -f "$model/config.json" ] || die "$model is not a model's folder: it has no config.json"
-    name=$(basename "$model")
-    say "copying the model $name ($(du -sh "$model" | cut -f1))"
-    mkdir -p "$out/model"
-    cp -RL "$model" "$out/model/$name"
+    for file in config.json tokenizer.json '*.safetensors'; do
+        [ -n "$(find -L "$model" -maxdepth 1 -name "$file" -type f 2>/dev/null)" ] ||
+            die "$model has no $file; name the folder of a model in Hugging Face format"
+    done
+    model=$(cd "$model" && pwd -P)
+    name=${model##*/}
+    odd=$(find -L "$model" \( -name $'*\n*' -o -name '*\\*' \) -print -quit)
+    [ -z "$odd" ] || die "the name of a file in $model has a line break or a backslash, which SHA256SUMS can't list plainly"
 fi
 
-cp "$lock" "$out/requirements.lock"
-"$PY" - >"$out/MADE-FOR" <<'PYTHON'
-import platform, sys, sysconfig
-print(f"python {sys.version_info[0]}.{sys.version_info[1]}")
-print(f"platform {sysconfig.get_platform()}")
-print(f"libc {'-'.join(platform.libc_ver())}")
+commit=$(git rev-parse HEAD 2>/dev/null || echo unknown)
+[ -z "$(git status --porcelain 2>/dev/null)" ] || commit="$commit, with changes that were not committed"
+
+# --- the folder; what fails below leaves it as it was ---
+made=no finished=no
+if [ -e "$out" ]; then
+    [ -d "$out" ] || die "$out is a file; name a new folder"
+    [ -z "$(ls -A "$out")" ] || die "$out is not empty; name a new folder"
+else
+    mkdir -p "$out" || die "cannot make $out (the message is above)"
+    made=yes
+fi
+clear_up() {
+    if [ $finished = no ]; then
+        find "$out/" -mindepth 1 -delete
+        [ $made = no ] || rmdir "$out"
+    fi
+}
+trap clear_up EXIT
+
+# --- the wheels ---
+# pip tells of every package on standard output; keep what takes long. Its warnings and errors come as they are, but for
+# one: that an index in a folder lacks a package is chatter, another has it.
+pip_wheel() {
+    PIP_NO_INPUT=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONUNBUFFERED=1 \
+        "$python" -m pip wheel --no-deps --progress-bar off --wheel-dir "$out/wheels" "$@" \
+        2> >(grep -v "^WARNING: Location '.*' is ignored: " >&2) </dev/null |
+        while IFS= read -r line; do
+            case "$line" in
+                *' Downloading '*[MG]B\) | *' Using cached '*[MG]B\)) printf '  %s\n' "${line#"${line%%[! ]*}"}" ;;
+                'Building wheel for '*) printf '  %s\n' "${line%% (*}" ;;
+            esac
+        done
+}
+
+say "collecting the $(grep -c '^[A-Za-z0-9]' "$lock") packages of $lock$([ "$set_name" = unit ] || echo ' (about 1 GB, a few minutes)')"
+pip_wheel -r "$lock" ||
+    die "pip could not get all of $lock (its message is above); check the network and pip's settings (\`pip config list\`)"
+say "building roundtable-local itself"
+# The build tools are in the locks, and so in the folder already.
+pip_wheel --find-links "$out/wheels" . || die "pip could not build this project (its message is above)"
+
+# A CUDA build of torch asks for packages that no lock here has, and would fail only on the other machine.
+"$python" -I - "$out/wheels" <<'PYTHON' || die "pip found the CUDA build of torch only; name an index with CPU builds in your pip settings, e.g. PIP_EXTRA_INDEX_URL=..., and run this again"
+import sys, zipfile
+from pathlib import Path
+for wheel in Path(sys.argv[1]).glob("torch-*.whl"):
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        lines = archive.read(metadata).decode().splitlines()
+    sys.exit(any(line.startswith(("Requires-Dist: nvidia-", "Requires-Dist: cuda-")) for line in lines))
 PYTHON
-printf 'set %s\ncommit %s\n' "$set_name" "$(git rev-parse HEAD 2>/dev/null || echo unknown)" >>"$out/MADE-FOR"
 
-cat >"$out/README.txt" <<'TEXT'
-roundtable-local for a machine without a network.
+# --- the model's copy; links (a hub cache is full of them) become what they point to ---
+if [ -n "$name" ]; then
+    say "copying the model $name ($(du -shL "$model" | cut -f1))"
+    mkdir "$out/model"
+    cp -RL "$model" "$out/model/$name" || die "the model could not be copied (the message is above)"
+fi
 
-    ./install.sh /opt/roundtable            checks every file, makes a virtual environment there, installs into it
-    /opt/roundtable/bin/roundtable-local doctor --model model/NAME
-    /opt/roundtable/bin/roundtable-local run decision.md --model /path/to/this/folder/model/NAME
+# --- what it is, how to install it ---
+cp "$lock" "$out/"
+cp scripts/install_bundle.sh "$out/install.sh"
+chmod 755 "$out/install.sh"
 
-MADE-FOR says which Python and platform this kit is for. SHA256SUMS lists every file of it.
+package=$(basename "$out"/wheels/roundtable_local-*.whl | sed 's/^roundtable_local-\([^-]*\)-.*/roundtable-local==\1/')
+{
+    printf 'set: %s\nlock: %s\npackage: %s\n' "$set_name" "${lock##*/}" "$package"
+    # install.sh asks the other machine's Python for the same lines.
+    "$python" -I -c 'import platform, sys, sysconfig
+print("python: %d.%d" % sys.version_info[:2])
+print("abi:", sysconfig.get_config_var("SOABI"))
+print("platform:", sysconfig.get_platform())
+print("libc:", *platform.libc_ver())'
+    printf 'commit: %s\n' "$commit"
+    [ -z "$name" ] || printf 'model: %s\n' "$name"
+    [ -z "$profile" ] || printf 'profile: %s\n' "$profile"
+} >"$out/LOCK"
+lock_says() { sed -n "s/^$1: //p" "$out/LOCK"; }
+
+cat >"$out/README.txt" <<TEXT
+roundtable-local: structured debates on local models, with everything it needs to be installed without a network.
+For Python $(lock_says python) on $(lock_says platform); LOCK says exactly what is in it, SHA256SUMS lists every file.
+
+    sha256sum SHA256SUMS              # the number that make_bundle.sh told where this folder was made
+    bash install.sh ~/roundtable      # checks every file, makes a virtual environment there, installs, tries it
+    ~/roundtable/bin/roundtable-local run "Should we adopt this?" --backend scripted --out /tmp/debates
+
+install.sh ends with the command that debates on the model in this folder, if there is one; \`bash install.sh --help\`
+lists its options.
 TEXT
 
-cat >"$out/install.sh" <<'SCRIPT'
-#!/usr/bin/env bash
-# Install roundtable-local from this folder into a new virtual environment. Needs no network.
-#   ./install.sh DIR      PYTHON=/path/to/python chooses the interpreter
-set -euo pipefail
+# --- would it install? the same resolution that install.sh will ask for ---
+PIP_CONFIG_FILE=/dev/null "$python" -I -m pip --isolated --disable-pip-version-check install --quiet --dry-run \
+    --ignore-installed --no-index --find-links "$out/wheels" --no-deps -r "$out/${lock##*/}" "$package" ||
+    die "the wheels collected do not make up $lock (pip's message is above)"
 
-die() {
-    printf 'install: %s\n' "$*" >&2
-    exit 1
-}
-[ $# -eq 1 ] || die "name the folder to install into: ./install.sh DIR"
-target=$1
-case "$target" in /*) ;; *) target=$PWD/$target ;; esac
-cd "$(dirname "${BASH_SOURCE[0]}")"
-
-made_for() { sed -n "s/^$1 //p" MADE-FOR; }
-python=${PYTHON-}
-if [ -z "$python" ]; then
-    python=$(command -v "python$(made_for python)" || command -v python3 || true)
-fi
-[ -n "$python" ] || die "Python $(made_for python) is needed; install it, or name it: PYTHON=/path/to/python ./install.sh DIR"
-has=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-[ "$has" = "$(made_for python)" ] || die "this kit is for Python $(made_for python), and $python is $has; make another kit, or name the right one with PYTHON="
-platform=$("$python" -c 'import sysconfig; print(sysconfig.get_platform())')
-[ "$platform" = "$(made_for platform)" ] || die "this kit is for $(made_for platform), and this machine is $platform"
-
-echo "install: checking every file"
-listed=$(mktemp)
-trap 'rm -f "$listed"' EXIT
-sed 's/^[0-9a-f]*  //' SHA256SUMS | LC_ALL=C sort >"$listed"
-extra=$(find . -type f ! -name SHA256SUMS | sed 's/^\.\///' | LC_ALL=C sort | comm -13 "$listed" -)
-[ -z "$extra" ] || die "not listed in SHA256SUMS: $extra"
-sha256sum --check --quiet --strict SHA256SUMS || die "the files named above are missing or not what was sent; copy the kit again"
-
-if [ ! -x "$target/bin/python" ]; then
-    echo "install: making $target with Python $has"
-    "$python" -m venv "$target"
-fi
-echo "install: installing $(find wheels -name '*.whl' | wc -l) wheels"
-pip() { "$target/bin/python" -m pip --isolated --disable-pip-version-check --no-input "$@"; }
-pip install --quiet --no-index --find-links wheels --no-deps -r requirements.lock
-pip install --quiet --no-index --find-links wheels --no-deps --force-reinstall roundtable-local
-"$target/bin/roundtable-local" --version
-for model in model/*/; do
-    [ -d "$model" ] || continue
-    echo "install: the model is used as it lies here: --model $PWD/${model%/}"
-done
-echo "install: done; try: $target/bin/roundtable-local run \"Should we?\" --backend scripted --dry-run"
-SCRIPT
-chmod +x "$out/install.sh"
-
-say "listing checksums"
-sums=$(mktemp)
-(cd "$out" && find . -type f | sed 's/^\.\///' | LC_ALL=C sort | tr '\n' '\0' | xargs -0 sha256sum) >"$sums"
-mv "$sums" "$out/SHA256SUMS"
-chmod 644 "$out/SHA256SUMS"
-say "$out is ready: $(du -sh "$out" | cut -f1), $(find "$out/wheels" -name '*.whl' | wc -l) wheels"
+# --- the checksums, last: a folder without them is not finished ---
+say "listing checksums ($(du -sh "$out" | cut -f1))"
+sums=$(cd "$out" && find . -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum)
+sed 's/^\([^ ]*  \)\.\//\1/' <<<"$sums" >"$out/SHA256SUMS"
+finished=yes
+say "$out is ready: $(du -sh "$out" | cut -f1), $(find "$out/wheels" -name '*.whl' | wc -l) wheels, for Python $(lock_says python) on $(lock_says platform)"
+say "sha256 of its SHA256SUMS, to be compared on the other machine: $(sha256sum "$out/SHA256SUMS" | cut -d' ' -f1)"
