@@ -74,6 +74,7 @@ FAMILIES = {
 DATED = ("llama3", "gpt-oss", "offers")
 
 
+@cache
 def tokenizer(family: Family) -> Tokenizer:
     made = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -202,7 +203,7 @@ def with_template(path: Path, source: str, name: str = "twice") -> Path:
 
 
 PLAIN = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}<|assistant|>"
-RULES = "{% if messages[0].role == 'system' %}{% set rules = X %}{% endif %}"
+DATED_RULES = "{% if messages[0].role == 'system' %}{{ strftime_now('%Y') }}{% endif %}"
 
 
 @pytest.mark.parametrize(
@@ -218,10 +219,7 @@ RULES = "{% if messages[0].role == 'system' %}{% set rules = X %}{% endif %}"
         ("{% include 'secret' ignore missing %}" + PLAIN, "it loads the file 'secret'"),
         ("{% extends 'secret' %}", "it loads the file 'secret'"),
         ("{% import 'secret' as s %}" + PLAIN, "it loads the file 'secret'"),
-        (
-            RULES.replace("X", "strftime_now('%Y')") + PLAIN,
-            "asks for the date",
-        ),  # and is not tried without a system role
+        (DATED_RULES + PLAIN, "asks for the date"),  # and is not tried again without a system message
         ("{{ messages[-1].content.__class__.__mro__ }}" + PLAIN, "fails: access to attribute '__class__'"),
         ("{% set _ = messages.append({}) %}" + PLAIN, "fails: access to attribute 'append'"),
         ("{{ lipsum() }}" + PLAIN, "fails: 'lipsum' is undefined"),  # nothing of a prompt may be random
