@@ -311,6 +311,8 @@ def test_a_file_may_be_json_and_begin_with_a_byte_order_mark(tmp_path: Path) -> 
         ("<|assistant|><think>\nOkay, ", THINK),
         ("<|assistant|>[THINK]", ("[THINK]", "[/THINK]")),
         ("<|assistant|><think></think><thinking>", ("<thinking>", "</thinking>")),
+        ("<|assistant|><thinking><think>", THINK),
+        ("<|assistant|><think><thinking>", ("<thinking>", "</thinking>")),
         ("<|assistant|><seed:think>", ("<seed:think>", "</seed:think>")),
         ("<|assistant|>", None),
         ("<|assistant|><think>\n\n</think>\n\n", None),
