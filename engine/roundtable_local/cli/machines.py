@@ -10,9 +10,11 @@ from typing import Annotated
 import typer
 
 from roundtable_local import errors
+from roundtable_local.backends import check_name
 from roundtable_local.cli.base import (
     FAILED,
     OK,
+    BackendName,
     Model,
     Out,
     Settings,
@@ -21,15 +23,15 @@ from roundtable_local.cli.base import (
     reported,
 )
 from roundtable_local.config import engine_settings, model_profile, parse_set
-from roundtable_local.decision import read_text
 from roundtable_local.doctor import examine
-from roundtable_local.manifest import compare, make_manifest
+from roundtable_local.manifest import compare, make_manifest, read_manifest
 from roundtable_local.terminal import Terminal
 
 
 @app.command()
 def doctor(
     model: Model = None,
+    backend: BackendName = None,
     out: Out = Path("roundtables"),
     settings: Settings = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
@@ -42,12 +44,16 @@ def doctor(
 
     [bold]roundtable-local doctor[/]
 
+    [bold]roundtable-local doctor --model /models/qwen3-8b --set model.engine.tensor_parallel_size=2[/]
+
     [bold]roundtable-local doctor --model /models/qwen3-8b --json[/]
     """
     terminal = Terminal(quiet=False)
     with reported(terminal):
         _, set_model = parse_set(settings or [])
-        profile = model_profile(model, set_model) if model else None
+        if backend:
+            check_name(backend)
+        profile = model_profile(model, set_model | ({"backend": backend} if backend else {})) if model else None
         found = examine(profile, engine_settings(), out, os.environ, iso_date(None))
         if as_json:
             terminal.result(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
@@ -101,7 +107,7 @@ def verify_model(
     with reported(terminal):
         if not manifest.is_file():
             raise errors.UsageError(f"there is no file {str(manifest)!r}", "check the path given to --manifest")
-        problems = compare(model, read_text(manifest), terminal.reading)
+        problems = compare(model, read_manifest(manifest), terminal.reading, leave_out=manifest)
         for problem in problems:
             terminal.result(problem)
         if problems:
