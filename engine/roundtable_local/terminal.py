@@ -32,8 +32,8 @@ class Terminal:
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
-        self._out = Console(highlight=False, soft_wrap=True)
-        self._err = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._out = Console(highlight=False, soft_wrap=True, emoji=False)
+        self._err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
         self._began = time.monotonic()
 
     def starting(self) -> None:
@@ -69,13 +69,15 @@ class Terminal:
             return None
         for part in question.parts:
             self._err.print(f"[bold]{escape(one_line(part))}[/]")
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # at a prompt one Ctrl-C is enough
+        # at a prompt one signal is enough
+        before = {each: signal.signal(each, signal.default_int_handler) for each in (signal.SIGINT, signal.SIGTERM)}
         try:
             return self._prompt(question)
         except EOFError:  # Ctrl-D: nobody is there any more
             return None
         finally:
-            signal.signal(signal.SIGINT, before)
+            for each, handler in before.items():
+                signal.signal(each, handler)
 
     def _prompt(self, question: Question) -> Answer | None:
         choices = list(question.choices) or None
@@ -97,7 +99,7 @@ class Terminal:
 
     def result(self, text: str) -> None:
         """A line of the result, on standard output, also when quiet."""
-        self._out.print(escape(text))
+        self._out.print(text, markup=False)
 
     def error(self, error: RoundtableError) -> None:
         """What is wrong and what to do, one line each."""

@@ -117,10 +117,11 @@ def _distinct(options: list[str]) -> tuple[str, ...]:
     """One line each; what repeats gets a number, so that a human sees it and nothing is dropped."""
     found: list[str] = []
     for option in map(one_line, options):
-        number, name = 1, option.replace(",", ";")
+        number, plain = 1, option.replace(",", ";")
+        name = plain
         while name in found:
             number += 1
-            name = f"{option} ({number})"
+            name = f"{plain} ({number})"
         found.append(name)
     return tuple(found)
 
@@ -210,7 +211,7 @@ def _short_circuit(sitting: Sitting) -> Generator[Step, Any, bool]:
     parts = (sitting.inspections[2].line, "continue holds round 3; vote goes straight to the binding vote.")
     answer = yield from consult(Question("expert", parts, default="continue", choices=("continue", "vote")))
     taken = answer.value == "vote"
-    sitting.notes.append(f"After the expert's certainty in round 2 the human's answer was: {answer.value}.")
+    sitting.notes.append(f"After the expert's certainty in round 2 the answer was: {answer.value}.")
     yield from _flush(sitting, sitting.notes[-1])
     return taken
 
