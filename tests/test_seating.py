@@ -87,6 +87,11 @@ def test_o_021_an_unreadable_soul_is_refused_by_name(tmp_path: Path, data: bytes
         read_facts([tmp_path / "soul.md"])
 
 
+def test_o_021_front_matter_alone_is_no_soul(tmp_path: Path) -> None:
+    with pytest.raises(SeatError, match="says nothing of it"):
+        souls(write(tmp_path / "mira.md", "---\nname: Mira\n---\n\n"))
+
+
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SeatError, match="holds no persona files"):
         souls(tmp_path)

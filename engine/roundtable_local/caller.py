@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
-from roundtable_local import execute
+from roundtable_local import execute, logbook
 from roundtable_local.backends.base import Backend, Generation, OnDone, Request, Stop
-from roundtable_local.decision import decode
+from roundtable_local.decision import decode, whole_text
 from roundtable_local.errors import InterruptedRunError, RoundtableError, SuspendedError, UsageError
 from roundtable_local.inputs import Inputs
 from roundtable_local.plan import Plan, make_plan
@@ -24,6 +24,9 @@ from roundtable_local.runner import Human, Listener
 from roundtable_local.seats import Fact
 from roundtable_local.settings import Strict
 from roundtable_local.steps import Answer, Entry, Question
+
+SOURCE = "call"
+"""Source of an artifact that a caller sent: it is judged whole, and its words ask for no quorum."""
 
 
 class Call(Strict):
@@ -65,7 +68,7 @@ class Call(Strict):
             ("context", "context", self.context),
         ]
         facts = [
-            Fact.model_validate({"kind": kind, "title": title, "text": text})
+            Fact.model_validate({"kind": kind, "title": title, "text": whole_text(text)})
             for kind, title, given in texts
             for text in given
             if text and text.strip()
@@ -74,8 +77,9 @@ class Call(Strict):
         escalation = "return" if (auto if self.auto is None else self.auto) else "ask"
         chosen = {key: value for key, value in named.items() if value is not None} | {"escalation": escalation}
         changes: dict[str, Any] = {
-            "text": self.artifact,
-            "topic": " ".join((self.decision or "").split()) or None,
+            "text": whole_text(self.artifact),
+            "source": SOURCE,
+            "topic": " ".join(whole_text(self.decision or "").split()) or None,
             "facts": (*standing.facts, *facts),
             "set_protocol": {**standing.set_protocol, **chosen},
         }
@@ -128,6 +132,12 @@ class Panels:
                     raise
                 except RoundtableError as error:
                     yield {"line": number, "error": {"message": error.message, "fix": error.fix}}
+                except (
+                    OSError,
+                    ValueError,
+                ) as error:  # a path that no file system can have, text that no file can hold
+                    message = f"the line cannot be used: {' '.join(str(error).split())}"
+                    yield {"line": number, "error": {"message": message, "fix": "mend its texts and paths"}}
 
     def close(self) -> None:
         """Stop the engine."""
@@ -135,7 +145,10 @@ class Panels:
             self._backend.close()
 
     def _one(self, line: bytes) -> Mapping[str, Any]:
-        plan = make_plan(read_call(line).inputs(self._standing, self._auto))
+        inputs = read_call(line).inputs(self._standing, self._auto)
+        if inputs.log:
+            logbook.check(Path(inputs.log))
+        plan = make_plan(inputs)
         seen = _Unattended(self._listener)
         try:
             path, outcome = execute.run(plan, self._out, Human(), seen, self._stop, self._engine)
@@ -191,6 +204,13 @@ class _Kept:
         return None
 
 
+def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is given twice in one object")
+    return found
+
+
 def read_call(line: bytes) -> Call:
     """One line of input.
 
@@ -200,7 +220,8 @@ def read_call(line: bytes) -> Call:
     """
     example = 'for example {"artifact": "...", "context": "...", "quorum": "2/3", "log": "scratchpad.md", "auto": true}'
     try:
-        return Call.model_validate(json.loads(decode(line, "the line")))
+        text = decode(line, "the line").removeprefix("\ufeff")
+        return Call.model_validate(json.loads(text, object_pairs_hook=_no_repeats))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the line"

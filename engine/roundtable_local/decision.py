@@ -59,8 +59,8 @@ class Decision:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
-def read_decision(argument: str, slugs: SlugSettings) -> Decision:
-    """Read a decision from a file's path or a quoted question.
+def read_decision(argument: str, slugs: SlugSettings, *, whole: bool = False) -> Decision:
+    """Read a decision from a file's path or a quoted question; `whole` as `whole_decision` says.
 
     An existing path is a file; an argument with white space and no text-file suffix is a question;
     anything else is a missing file.
@@ -71,15 +71,15 @@ def read_decision(argument: str, slugs: SlugSettings) -> Decision:
     """
     if not argument.strip():
         raise UsageError("the decision is empty", 'name a file or ask a question in quotes: "Should we ...?"')
-    path = Path(argument)
+    path, parse = Path(argument), whole_decision if whole else parse_decision
     try:
         exists = path.exists()
     except (OSError, ValueError):  # longer than a file name can be, or with a NUL: not a path
         exists = False
     if exists:
-        return parse_decision(read_text(path), str(path), slugs)
+        return parse(read_text(path), str(path), slugs)
     if re.search(r"\s", argument.strip()) and path.suffix.lower() not in TEXT_SUFFIXES:
-        return parse_decision(argument, QUESTION, slugs)
+        return parse(argument, QUESTION, slugs)
     raise UsageError(f"there is no file {argument!r}", "check the path, or put a question in quotes")
 
 
@@ -99,6 +99,22 @@ def parse_decision(text: str, source: str, slugs: SlugSettings) -> Decision:
         raise DecisionError(f"{source} holds no text to decide on", "write the decision and its context into it")
     topic = _topic(front, body)
     return Decision(body, topic, slugify(topic, slugs), source, front, tuple(warnings))
+
+
+def whole_decision(text: str, source: str, slugs: SlugSettings) -> Decision:
+    """A text that is judged as it stands: front matter and lists of settings are part of it.
+
+    Raises:
+        DecisionError: it is empty.
+    """
+    text = _plain(text).strip()
+    if not text:
+        raise DecisionError(f"{source} holds no text to decide on", "write what is to be judged into it")
+    body = text
+    if (match := _FRONT_MATTER.match(text)) and text[match.end() :].strip():
+        body = text[match.end() :].strip()  # the topic is the first heading or line of what people read
+    topic = _topic({}, body)
+    return Decision(text, topic, slugify(topic, slugs), source)
 
 
 def slugify(topic: str, settings: SlugSettings) -> str:
@@ -185,13 +201,13 @@ def whole_text(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def front_matter(text: str, source: str) -> Mapping[str, Any]:
-    """The settings between a text's opening --- lines; empty where there are none.
+def front_matter(text: str, source: str) -> tuple[Mapping[str, Any], str]:
+    """The settings between a text's opening --- lines, and the text after them.
 
     Raises:
         DecisionError: they are not YAML.
     """
-    return _split_front_matter(text, source)[0]
+    return _split_front_matter(text, source)[:2]
 
 
 def _split_front_matter(text: str, source: str) -> tuple[dict[str, Any], str, list[str]]:

@@ -11,7 +11,16 @@ from typing import Any
 from roundtable_local import protocols
 from roundtable_local.backends import check_name
 from roundtable_local.config import engine_settings, read_yaml, validate
-from roundtable_local.decision import QUESTION, STDIN, Decision, decode, parse_decision, read_decision, whole_text
+from roundtable_local.decision import (
+    QUESTION,
+    STDIN,
+    Decision,
+    decode,
+    parse_decision,
+    read_decision,
+    whole_decision,
+    whole_text,
+)
 from roundtable_local.errors import ConfigError, DecisionError, UsageError
 from roundtable_local.seats import Fact, Seat
 from roundtable_local.settings import Strict
@@ -100,11 +109,12 @@ def read_inputs(
     if backend is not None:
         check_name(backend)
     slugs = engine_settings().slug
+    whole = protocol is not None and protocols.find(protocol).whole
     if argument == "-":
         piped = decode(sys.stdin.buffer.read(), STDIN).removeprefix("\ufeff")
-        decision = parse_decision(piped, STDIN, slugs)
+        decision = (whole_decision if whole else parse_decision)(piped, STDIN, slugs)
     else:
-        decision, piped = read_decision(argument, slugs), ""
+        decision, piped = read_decision(argument, slugs, whole=whole), ""
     file = _config_file(config)
     path = None if decision.source in {QUESTION, STDIN} else Path(argument).resolve()
     front_protocol = decision.front.get("protocol")

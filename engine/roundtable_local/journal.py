@@ -6,6 +6,7 @@
     call    one generate call: sizes and seconds
     turn    a turn is settled: seconds outside generate
     answer  a human's answer
+    entry-begins  lines are about to be added to the user's log, which has them so many times already
     entry   lines stand in the user's log
     end     the outcome
 
@@ -30,6 +31,7 @@ _REQUIRED: Mapping[str, Mapping[str, type]] = {
     "start": {"inputs": dict, "fingerprint": dict, "place": dict},
     "reply": {"turn": str, "ask": str, "attempt": int},
     "answer": {"name": str, "value": str, "by": str, "why": str},
+    "entry-begins": {"key": str, "there": int},
     "entry": {"key": str},
     "end": {"verdict": str, "needs_human": bool, "summary": str, "failed": bool, "results": list, "data": dict},
 }

@@ -13,6 +13,23 @@ _SHARE = 4
 """One letter in so many decides: texts in these scripts quote Latin names and code."""
 
 
+_NAMES = {
+    "ko": "Korean",
+    "kor": "Korean",
+    "한국어": "Korean",
+    "en": "English",
+    "eng": "English",
+    "ja": "Japanese",
+    "zh": "Chinese",
+}
+
+
+def named(language: str) -> str:
+    """The English name of a language that a user names by it or by its code; other names stay as they are."""
+    text = " ".join(language.split())
+    return _NAMES.get(text.casefold().split("-")[0].split("_")[0], text[:1].upper() + text[1:])
+
+
 def language_of(text: str) -> str:
     """The English name of a text's language where its script tells it, else `UNKNOWN`."""
     letters = [character for character in text if character.isalpha()]

@@ -60,13 +60,13 @@ def check(path: Path) -> None:
         raise OutputError(error.message, error.fix) from error
 
 
-def holds(path: Path, heading: str, text: str) -> bool:
-    """Whether the lines stand below the heading already, one after the other."""
+def count(path: Path, heading: str, text: str) -> int:
+    """How often the lines stand below the heading, one after the other."""
     lines = LINE.findall(_read(path)) if path.is_file() else []
     start, end = _section(lines, heading)
     below = [line.rstrip("\r\n") for line in lines[start + 1 : end]]
     wanted = text.split("\n")
-    return any(below[at : at + len(wanted)] == wanted for at in range(len(below)))
+    return sum(below[at : at + len(wanted)] == wanted for at in range(len(below)))
 
 
 def added(before: str, heading: str, lines: Sequence[str], name: str) -> str:

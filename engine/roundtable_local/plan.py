@@ -14,11 +14,11 @@ from roundtable_local.backends import fallback_for
 from roundtable_local.budget import Budget, Rehearsal, rehearse
 from roundtable_local.codebase import Codebase, CodebaseSettings, read_codebase
 from roundtable_local.config import engine_settings, merge, model_profile, protocol_settings, read_yaml, validate
-from roundtable_local.decision import Decision, parse_decision, slugify
+from roundtable_local.decision import Decision, parse_decision, slugify, whole_decision
 from roundtable_local.desks import Desk, Desks
 from roundtable_local.errors import ConfigError, DecisionError, UsageError, WindowError
 from roundtable_local.inputs import Inputs
-from roundtable_local.language import UNKNOWN, language_of
+from roundtable_local.language import UNKNOWN, language_of, named
 from roundtable_local.model import ModelFolder, read_files, read_model
 from roundtable_local.oracle import find_psi
 from roundtable_local.prompts import render, template_hashes
@@ -84,10 +84,11 @@ def make_plan(inputs: Inputs) -> Plan:
         RoundtableError: whatever of it cannot be used, with its fix.
     """
     engine = engine_settings()
-    decision = parse_decision(inputs.text, inputs.source, engine.slug)
+    protocol = protocols.find(inputs.protocol)
+    read = whole_decision if protocol.whole else parse_decision
+    decision = read(inputs.text, inputs.source, engine.slug)
     if inputs.topic:
         decision = replace(decision, topic=inputs.topic, slug=slugify(inputs.topic, engine.slug))
-    protocol = protocols.find(inputs.protocol)
     settings = _settings(protocol, decision, inputs)
     if not inputs.model:
         fix = "--model PATH for a model's folder, --model tiny-cpu to try the machinery, --backend scripted for none"
@@ -108,7 +109,8 @@ def make_plan(inputs: Inputs) -> Plan:
         codebase=codebase,
         caveats=_caveats(desks, inputs, engine),
         facts=inputs.facts,
-        language=inputs.language or language_of(decision.text),
+        given=frozenset(inputs.set_protocol),
+        language=named(inputs.language) if inputs.language else language_of(decision.text),
         place=Place(name=f"{inputs.date}_{decision.slug}"),
     )
     try:

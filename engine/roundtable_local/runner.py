@@ -293,9 +293,18 @@ class Room:
             return
         if self.log_file is None:
             self.listener.entry(entry)
-        elif not (self.journal.of("resume") and logbook.holds(self.log_file, entry.heading, entry.text)):
-            logbook.add(self.log_file, entry.heading, entry.text)
+        else:
+            self._log(entry, self.log_file)
         self.journal.append("entry", key=entry.key)
+
+    def _log(self, entry: Entry, log: Path) -> None:
+        """Add an entry to the log, once even where the run was killed in between: others may write the same lines."""
+        there = logbook.count(log, entry.heading, entry.text)
+        begun = [event["there"] for event in self.journal.of("entry-begins") if event["key"] == entry.key]
+        if begun and there > begun[-1]:
+            return
+        self.journal.append("entry-begins", key=entry.key, there=there)
+        logbook.add(log, entry.heading, entry.text)
 
     def _tries(self, ask: Ask) -> int:
         """A seat's reply has its attempts and is lost; one that the debate needs has them again with every resume."""

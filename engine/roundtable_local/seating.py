@@ -78,7 +78,9 @@ def _seats_at(given: str, slugs: SlugSettings) -> Iterator[Seat]:
 
 def _soul(path: Path, source: str, slugs: SlugSettings) -> Seat:
     text = _whole(path)
-    front = front_matter(text, source)
+    front, body = front_matter(text, source)
+    if not body.strip():
+        raise SeatError(f"{source} names a seat and says nothing of it", "write the persona below its front matter")
     stem = path.stem.removeprefix(_PREFIX)
     name = front.get("name") or (path.absolute().parent.name if stem.lower() in _NAMELESS else stem)
     seat = _seat(str(name), text, source, slugs, opposes=front.get("devils_advocate") is True)

@@ -154,6 +154,7 @@ class Table(Generic[SettingsT]):
         codebase: the project's code for the reality check; None where there is none.
         caveats: sentences every report must carry, for example about the model's size.
         facts: what was gathered for the debate, in the order given.
+        given: names of the settings that the command line, or a caller, set.
         language: the language that seats write in, by its English name.
         place: where the run's files lie.
     """
@@ -167,6 +168,7 @@ class Table(Generic[SettingsT]):
     codebase: Codebase | None = None
     caveats: tuple[str, ...] = ()
     facts: tuple[Fact, ...] = ()
+    given: frozenset[str] = frozenset()
     language: str = "English"
     place: Place = Place()
 

@@ -11,21 +11,17 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from tokenizers import Tokenizer
 
 from roundtable_local.errors import ModelError
 from roundtable_local.steps import Block
-from roundtable_local.templates import TemplateUse, read_template
-
-_SLOT = "\ue001content\ue002"
-_TOKEN_NAMES = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
+from roundtable_local.templates import ChatTemplate, TemplateUse, token_text
 
 
 @dataclass(frozen=True)
@@ -55,13 +51,14 @@ class Codec:
 
     Raises:
         ModelError: tokenizer.json or the chat template is missing or unusable.
+        ConfigError: a template variable is one that the engine itself sets.
     """
 
     def __init__(self, folder: Path, system: str, use: TemplateUse | None = None) -> None:
         self._use = use or TemplateUse()
         self._config = _json(folder / "tokenizer_config.json", optional=True)
         self._live, self._inert, self.control_ids = _tokenizers(folder)
-        self.frame = self._probe(read_template(folder, self._config, self._use), folder, system)
+        self.frame = self._probe(ChatTemplate(folder, self._config, self._use), system)
         self.encode = lru_cache(maxsize=4096)(self._encode)
 
     def _encode(self, text: str) -> tuple[int, ...]:
@@ -88,7 +85,7 @@ class Codec:
 
     def literal(self, text: str) -> tuple[int, ...]:
         """Ids of our own text, in which control tokens are what they say."""
-        return tuple(self._live.encode(text, add_special_tokens=False).ids)
+        return tuple(self._live.encode(_whole(text), add_special_tokens=False).ids)
 
     def count(self, text: str) -> int:
         """Number of tokens of untrusted text."""
@@ -114,48 +111,33 @@ class Codec:
         """Texts of the tokenizer's control tokens."""
         return tuple(self._live.id_to_token(token) or "" for token in sorted(self.control_ids))
 
-    def _probe(self, template: jinja2.Template, folder: Path, system: str) -> Frame:
-        plain = [{"role": "user", "content": f"{system}\n\n{_SLOT}"}]
-        folded = False
-        try:
-            text = self._render(template, [{"role": "system", "content": system}, {"role": "user", "content": _SLOT}])
-            folded = system.strip() not in text
-        except Exception:  # a template may fail in any way where it does not expect a system message
-            folded = True
-        try:
-            text = self._render(template, plain) if folded else text
-        except Exception as error:
-            raise ModelError(
-                f"the chat template of {folder} fails: {error}", "use a template that takes one user message"
-            ) from error
-        if text.count(_SLOT) != 1:
-            raise ModelError(f"the chat template of {folder} does not repeat the user's text once", "mend the template")
-        head, tail = text.split(_SLOT)
+    def _probe(self, template: ChatTemplate, system: str) -> Frame:
+        wrapping = template.wrap(system)
+        tail = wrapping.tail
         tail += next((text for end, text in self._use.answer_openings.items() if tail.endswith(end)), "")
         return Frame(
-            self._with_one_bos(self._live.encode(head, add_special_tokens=False).ids),
-            tuple(self._live.encode(tail, add_special_tokens=False).ids),
-            folded,
-            next((tags for tags in self._use.reasoning_tags if tail.rstrip().endswith(tags[0])), None),
+            self._with_one_bos(wrapping.head), self.literal(tail), wrapping.system_folded, self._left_open(tail)
         )
 
-    def _with_one_bos(self, head: list[int]) -> tuple[int, ...]:
-        bos_text = _token_text(self._config.get("bos_token"))
+    def _with_one_bos(self, head: str) -> tuple[int, ...]:
+        ids = self.literal(head)
+        bos_text = _whole(token_text(self._config.get("bos_token")))
         bos = self._live.token_to_id(bos_text) if bos_text else None
         if bos is None:
-            return tuple(head)
+            return ids
+        while ids[:2] == (bos, bos):
+            ids = ids[1:]
         added_by_tokenizer = self._live.encode("", add_special_tokens=True).ids[:1] == [bos]
-        while head[:2] == [bos, bos]:
-            head = head[1:]
-        if added_by_tokenizer and head[:1] != [bos]:
-            head = [bos, *head]
-        return tuple(head)
+        in_template = head.lstrip().startswith(bos_text)
+        return (bos, *ids) if added_by_tokenizer and not in_template else ids
 
-    def _render(self, template: jinja2.Template, messages: list[dict[str, str]]) -> str:
-        special = {name: _token_text(self._config.get(name)) for name in _TOKEN_NAMES}
-        given: dict[str, Any] = {name: text for name, text in special.items() if text}
-        given |= {"messages": messages, "add_generation_prompt": True, "tools": None, "documents": None}
-        return _whole(template.render({**given, **self._use.variables}))
+    def _left_open(self, tail: str) -> tuple[str, str] | None:
+        """The reasoning tags whose opening one comes last, with nothing but text after it."""
+        pairs = [tags for tags in self._use.reasoning_tags if tail.rfind(tags[0]) > tail.rfind(tags[1])]
+        last = max(pairs, key=lambda tags: tail.rfind(tags[0]), default=None)
+        if last is None or not self.control_ids.isdisjoint(self.literal(tail.rpartition(last[0])[2])):
+            return None
+        return last
 
 
 def _cut(text: str, encoding: Any, control_ids: frozenset[int]) -> list[str]:
@@ -205,12 +187,6 @@ def _tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer, frozenset[int]]:
         tokenizer.no_truncation()
         tokenizer.no_padding()
     return live_tokenizer, inert_tokenizer, control
-
-
-def _token_text(token: Any) -> str:
-    if isinstance(token, Mapping):
-        token = token.get("content")
-    return _whole(token) if isinstance(token, str) else ""
 
 
 def _whole(text: str) -> str:

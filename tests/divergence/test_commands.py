@@ -72,6 +72,13 @@ def test_a_korean_decision_gets_korean_headings_and_language_overrides_it(tmp_pa
     assert "\n## Minority Opinions\n" in (english / "REPORT.md").read_text("utf-8")
 
 
+@pytest.mark.parametrize("language", ["korean", "ko", "한국어", "ko-KR"])
+def test_r_g6_a_language_may_be_named_in_several_ways(tmp_path: Path, language: str) -> None:
+    assert run(tmp_path, "Should we?", "--language", language).exit_code == 0
+    (directory,) = tmp_path.iterdir()
+    assert "\n## 보존된 소수의견\n" in (directory / "REPORT.md").read_text("utf-8")
+
+
 def test_fewer_claims_where_the_window_is_small(tmp_path: Path) -> None:
     result = run(tmp_path / "out", "Should we split it?", "--set", "model.window=7000", "--dry-run")
     assert result.exit_code == 0, result.output

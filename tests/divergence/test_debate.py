@@ -290,6 +290,19 @@ def test_a_lost_persona_leaves_and_what_it_said_last_stands() -> None:
     assert hall.ended.verdict == "consensus"
 
 
+def test_r_g1_a_rejection_stands_although_its_persona_left() -> None:
+    """What a lost persona said last counts against a claim as it counts for its own."""
+    hall = hold(Script({("implementer", "architect.C1"): THREE}, losing={"round2": ["implementer"]}))
+    assert outcomes(hall)["architect.C1"]["category"] == "open"
+    assert "### architect.C1: " in section(hall, "Main Disputes")
+
+
+def test_r_015_the_devils_advocate_is_no_part_of_a_consensus() -> None:
+    claim = outcomes(hold())[f"{DEVIL}.C1"]
+    assert claim["category"] == "consensus"
+    assert claim["holders"] == ["architect", "implementer", "user-advocate"]
+
+
 @pytest.mark.parametrize("turn", ["phase0", "round1", "round2"])
 def test_below_three_personas_it_stops(turn: str) -> None:
     hall = hold(Script(losing={turn: ["implementer", "architect"]}))

@@ -22,7 +22,8 @@ def ground(text: str, kind: str) -> Ground:
 
 def category(*holders: str, agreeing: tuple[str, ...] = OTHERS) -> Category:
     (settled,) = settle([CLAIM], {slug: ["architect.C1"] for slug in holders}, [], ROSTER, agreeing)
-    assert settled.holders == tuple(slug for slug in ROSTER if slug in holders)
+    left = {"critic-devil"} if settled.category is Category.CONSENSUS else set()  # it leaves what all agree on
+    assert settled.holders == tuple(slug for slug in ROSTER if slug in holders and slug not in left)
     return settled.category
 
 

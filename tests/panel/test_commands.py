@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +95,35 @@ def test_the_artifact_may_come_by_standard_input(tmp_path: Path, accepted: list[
     assert invoke("verify", str(tmp_path / "cache-pages-20260301")).exit_code == 0
 
 
+def test_m_004_standard_input_may_end_in_its_quorum(tmp_path: Path, accepted: list[str]) -> None:
+    result = run(tmp_path, "-", *accepted, text="Cache pages \u2014 quorum 3/3\n")
+    assert result.exit_code == 0, result.output
+    assert "quorum 3/3, as the decision asks" in result.stderr
+
+
+def test_m_004_two_quorums_that_differ_are_a_usage_error(tmp_path: Path) -> None:
+    result = run(tmp_path / "out", "Cache pages \u2014 quorum 2/3", "--quorum", "3/3")
+    assert result.exit_code == 2
+    assert "leave one of them out" in result.stderr
+
+
+SKILL = "---\nname: my-skill\nsettings: {votes: 1, quorum: 3/3}\n---\n# Cache pages\n\ndissent:\n- devils-advocate\n"
+
+
+def test_m_014_an_artifact_is_judged_whole(tmp_path: Path, accepted: list[str]) -> None:
+    """Front matter and lists are part of it, and set nothing."""
+    artifact = tmp_path / "SKILL.md"
+    artifact.write_text(SKILL, "utf-8")
+    assert run(tmp_path / "out", str(artifact), *accepted).exit_code == 0
+    (directory,) = (tmp_path / "out").iterdir()
+    assert directory.name == "cache-pages-20260301"
+    record = json.loads((directory / "run.json").read_text("utf-8"))
+    assert (record["settings"]["votes"], record["settings"]["quorum"]) == (2, "2/3")
+    broken = tmp_path / "broken.md"
+    broken.write_text("---\n: [\n---\n# Cache pages\n", "utf-8")
+    assert run(tmp_path / "out", str(broken), *accepted).exit_code == 0
+
+
 @pytest.mark.parametrize("text", ["", " \n"])
 def test_empty_standard_input_is_refused(tmp_path: Path, text: str) -> None:
     result = run(tmp_path / "out", "-", text=text)
@@ -165,6 +196,40 @@ def test_m_053_m_g8_of_several_units_one_is_named_or_none_is_written(tmp_path: P
     wrong = run(tmp_path / "out", "Cache pages", *accepted, "--project", str(folder), "--unit", "gamma")
     assert wrong.exit_code == 2
     assert "in flight: alpha, beta" in wrong.stderr
+
+
+def test_m_052_a_unit_that_is_named_may_be_new(tmp_path: Path, accepted: list[str]) -> None:
+    folder = project(tmp_path / "project", "alpha")
+    (folder / ".minerva" / "work" / "new").mkdir()
+    assert run(tmp_path / "out", "Cache pages", *accepted, "--project", str(folder), "--unit", "new").exit_code == 0
+    assert "[3/3 accept]" in (folder / ".minerva" / "work" / "new" / "scratchpad.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "options", [["--unit", "a"], ["--log", "x.md", "--project", "."], ["--log", "x.md", "--unit", "a"]]
+)
+def test_m_052_destinations_that_contradict_are_usage_errors(tmp_path: Path, options: list[str]) -> None:
+    assert run(tmp_path / "out", "Cache pages", *options).exit_code == 2
+    assert not (tmp_path / "out").exists()
+
+
+def test_m_050_two_runs_may_log_the_same_lines(tmp_path: Path) -> None:
+    """A resumed run must not take another run's line for its own, nor write its own twice after a crash."""
+    log = tmp_path / "LOG.md"
+    replies = script(tmp_path / "replies.yaml", "arbiter", votes=2)
+    for name in ("one", "two"):
+        run(tmp_path / name, "Cache pages", "--replies", replies, "--log", str(log), "--seed", "2")
+        directory = tmp_path / name / "cache-pages-20260301"
+        assert invoke("resume", str(directory), "--answer", "escalation=b").exit_code == 0
+    assert log.read_text("utf-8").count("[user-directed]") == 2
+    path = tmp_path / "two" / "cache-pages-20260301" / "journal.jsonl"
+    lines = path.read_text("utf-8").splitlines()
+    last = max(number for number, line in enumerate(lines) if '"event":"entry"' in line)
+    path.write_text(
+        "\n".join(lines[:last]) + "\n", "utf-8"
+    )  # killed after the line was written, before it was journalled
+    assert invoke("resume", str(directory)).exit_code == 0
+    assert log.read_text("utf-8").count("[user-directed]") == 2
 
 
 # --- escalation
@@ -250,6 +315,9 @@ def test_m_060_to_m_063_twenty_decisions_one_malformed_one_engine(
         (b'{"artifact": "\xe9"}', "not UTF-8"),
         (b'{"artifact": "' + b"x" * 13_000 + b'"}', "13,000 characters"),
         (b"[" * 100_000, "not valid JSON"),
+        (b'{"artifact": "x", "log": "a\\u0000b.md"}', "the line cannot be used"),
+        (b'{"artifact": "x", "log": "."}', "is not a file"),
+        (b'{"artifact": "x", "artifact": "y"}', "a key is given twice"),
     ],
 )  # fmt: skip
 def test_a_bad_line_gets_an_error_and_the_next_goes_on(tmp_path: Path, line: bytes, says: str) -> None:
@@ -260,6 +328,53 @@ def test_a_bad_line_gets_an_error_and_the_next_goes_on(tmp_path: Path, line: byt
     assert says in bad["error"]["message"]
     assert bad["error"]["fix"]
     assert (good["line"], good["decision"]) == (3, "Cache pages.")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'\xef\xbb\xbf{"artifact": "Cache pages.", "auto": true}',
+        b'{"artifact": "Cache pages.", "context": ["\\udfff bad"], "goal": "\\ud800", "auto": true}',
+        b'{"artifact": "Cache pages.", "auto": true}\r',
+    ],
+)
+def test_i8_i12_odd_bytes_and_texts_are_read(tmp_path: Path, line: bytes) -> None:
+    (given,) = answers(invoke("panel", "--jsonl", *COMMON, "--out", str(tmp_path), "-q", text=line + b"\n"))
+    assert given["decision"] == "Cache pages."
+
+
+def test_m_062_the_callers_quorum_holds_whatever_the_artifact_says(tmp_path: Path) -> None:
+    line = {"artifact": "Raft plan \u2014 quorum 2/3", "quorum": "3/3", "auto": True}
+    odd = {"artifact": "Raft plan \u2014 quorum 5/7", "auto": True}
+    text = "".join(json.dumps(each) + "\n" for each in (line, odd))
+    one, two = answers(invoke("panel", "--jsonl", *COMMON, "--out", str(tmp_path), "-q", text=text))
+    assert (one["quorum"], one["decision"]) == ("3/3", "Raft plan \u2014 quorum 2/3")
+    assert (two["quorum"], two["decision"]) == ("2/3", "Raft plan \u2014 quorum 5/7")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_f4_one_signal_ends_a_command_that_waits_for_a_line(tmp_path: Path, number: int) -> None:
+    command = [sys.executable, "-m", "roundtable_local", "panel", "--jsonl", *COMMON, "--out", str(tmp_path), "-q"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as waiting:
+        assert waiting.stdin is not None
+        assert waiting.stdout is not None
+        waiting.stdin.write('{"artifact": "Cache pages.", "auto": true}\n')
+        waiting.stdin.flush()
+        assert json.loads(waiting.stdout.readline())["line"] == 1
+        time.sleep(0.3)
+        waiting.send_signal(number)
+        assert waiting.wait(20) == 130
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-"])
+def test_closed_streams_are_a_usage_error_before_any_work(tmp_path: Path, closed: str) -> None:
+    command = f"{sys.executable} -m roundtable_local panel --jsonl --backend scripted --out {tmp_path}/out {closed}"
+    done = subprocess.run(["sh", "-c", command], input="{}\n", capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_m_062_a_line_overrides_the_standing_instruction(tmp_path: Path) -> None:

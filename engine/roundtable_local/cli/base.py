@@ -74,6 +74,21 @@ def stoppable() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """While waiting for input, one signal is enough."""
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def _version(value: bool) -> None:
     if value:
         typer.echo(roundtable_local.__version__)
@@ -175,19 +190,26 @@ def goal_fact(text: str | None) -> tuple[Fact, ...]:
 
 def log_target(terminal: Terminal, log: Path | None, project: Path | None, unit: str | None) -> Path | None:
     """Where log lines go: the file named, the one unit in flight or the one named, else nowhere (M-052, M-053, M-g8)."""
-    if log is not None:
-        logbook.check(log)
-        return log
-    if project is None:
-        return None
+    if log is not None and (project is not None or unit is not None):
+        raise errors.UsageError("--log and --project (or --unit) both name a log", "leave one of them out")
+    if unit is not None and project is None:
+        raise errors.UsageError("--unit needs --project", "name the project's folder: --project .")
+    chosen = log if project is None else _scratchpad(terminal, project, unit)
+    if chosen is not None:
+        logbook.check(chosen)
+    return chosen
+
+
+def _scratchpad(terminal: Terminal, project: Path, unit: str | None) -> Path | None:
     if not project.is_dir():
         raise errors.UsageError(f"there is no folder {str(project)!r}", "check the path given to --project")
     pads = {pad.parent.name: pad for pad in logbook.in_flight(project)}
     if unit is not None:
-        if unit not in pads:
+        named = project / ".minerva" / "work" / unit
+        if "/" in unit or not named.is_dir():
             known = ", ".join(pads) or "none"
-            raise errors.UsageError(f"no unit {unit!r} is in flight in {project}", f"in flight: {known}")
-        return pads[unit]
+            raise errors.UsageError(f"there is no unit {unit!r} in {project}", f"in flight: {known}")
+        return named / "scratchpad.md"  # a unit that is named may be new, or finished (M-052)
     if len(pads) > 1:
         question = Question(
             "unit", ("Several units are in flight: which one's scratchpad is the log?",), choices=(*pads, "none")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 import typer
 from rich.markup import escape
@@ -41,6 +42,7 @@ from roundtable_local.cli.base import (
     finish,
     given_answers,
     goal_fact,
+    interruptible,
     iso_date,
     log_target,
     point_to,
@@ -312,6 +314,8 @@ def panel(
         if not jsonl:
             fix = "add --jsonl and pipe the decisions in; for one decision: roundtable-local run ARTIFACT --protocol panel"
             raise errors.UsageError("panel answers JSON lines on standard input", fix)
+        if sys.stdin is None or sys.stdout is None:
+            raise errors.UsageError("standard input or output is closed", "pipe the decisions in and the results out")
         set_protocol, set_model = parse_set(settings or [])
         standing = read_inputs(
             "a panel's standing instruction", protocol="panel", model=model, backend=backend, seed=seed, date=iso_date(date),
@@ -319,7 +323,7 @@ def panel(
             replies=replies, out=out, facts=read_facts(context or []), log=log_target(terminal, log, project, unit),
         )  # fmt: skip
         with closing(Panels(standing, out, auto=auto, listener=terminal, stop=stop)) as panels:
-            for result in panels.answer(sys.stdin.buffer):
+            for result in panels.answer(_lines(sys.stdin.buffer)):
                 try:
                     sys.stdout.write(json.dumps(result, ensure_ascii=False) + "\n")
                     sys.stdout.flush()
@@ -329,6 +333,16 @@ def panel(
                     raise errors.InterruptedRunError(
                         message, "each decision's run directory holds its result"
                     ) from error
+
+
+def _lines(stream: BinaryIO) -> Iterator[bytes]:
+    """Lines as they come; a signal that arrives while waiting ends the command at once."""
+    while True:
+        with interruptible():
+            line = stream.readline()
+        if not line:
+            return
+        yield line
 
 
 def _personas(text: str | None) -> dict[str, str]:

@@ -31,6 +31,7 @@ class Protocol:
         gate: questions to settle before the engine starts.
         announce: lines for the user before the debate begins.
         takes: what a user may give beside the decision: seats, context, personas, codebase, oracle-root, panel.
+        whole: whether the decision is judged as it stands, front matter and all, and holds no settings.
         mirrored: top folders of the run directory that are also written below `--oracle-root`.
     """
 
@@ -44,6 +45,7 @@ class Protocol:
     gate: Callable[[Table[Any]], tuple[Question, ...]] = lambda table: ()
     announce: Callable[[Table[Any]], tuple[str, ...]] = lambda table: ()
     takes: frozenset[str] = frozenset()
+    whole: bool = False
     mirrored: tuple[str, ...] = ()
 
 

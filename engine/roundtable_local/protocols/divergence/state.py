@@ -90,7 +90,8 @@ class State:
     def settled(self) -> tuple[Settled, ...]:
         """Every claim with its category, after the last round; where too few are left, nothing is agreed (R-031)."""
         roster = [seat.slug for seat in self.table.seats]
-        agreeing = [seat.slug for seat in self.seats if not seat.devils_advocate and self.is_quorate()]
+        spoke = [seat for seat in self.table.seats if not seat.devils_advocate and self.latest(seat.slug) is not None]
+        agreeing = [seat.slug for seat in spoke if self.is_quorate()]  # what one who left said last stands
         holding = {slug: set(self._held(slug)) for slug in roster}
         rejections = [each for slug in roster for each in self.rejections(slug, self.latest(slug))]
         return settle(self.claims, holding, rejections, roster, agreeing)

@@ -74,7 +74,7 @@ def settle(
         holding: ids of the claims that each persona holds at the end.
         rejections: all of them.
         roster: all personas in order.
-        agreeing: the personas whose agreement is a consensus: all at the table but the devil's advocate (R-g1); with
+        agreeing: the personas whose agreement is a consensus: all that spoke but the devil's advocate (R-g1); with
             nobody in it there is none.
     """
     held = {slug: frozenset(ids) for slug, ids in holding.items()}
@@ -83,7 +83,10 @@ def settle(
     for claim in claims:
         holders = tuple(slug for slug in roster if claim.id in held.get(slug, frozenset()))
         against = tuple(each for each in rejections if each.claim == claim.id)
-        settled.append(Settled(claim, holders, against, _category(holders, wanted)))
+        category = _category(holders, wanted)
+        if category is Category.CONSENSUS:  # the devil's advocate leaves a claim that all others come to hold (R-015)
+            holders = tuple(slug for slug in holders if slug in wanted)
+        settled.append(Settled(claim, holders, against, category))
     return tuple(settled)
 
 

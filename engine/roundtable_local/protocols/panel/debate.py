@@ -209,5 +209,6 @@ PROTOCOL = Protocol(
     debate,
     worst_cases,
     intake=intake,
+    whole=True,
     takes=frozenset({"context", "goal or proposal", "language", "log"}),
 )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Literal, get_args
 
-from roundtable_local.decision import QUESTION, Decision
+from roundtable_local.decision import QUESTION, STDIN, Decision
 from roundtable_local.protocols.panel.settings import PanelSettings, Quorum
 from roundtable_local.protocols.panel.state import PanelTable
 from roundtable_local.seats import Fact
@@ -21,7 +21,7 @@ Count = Callable[[str], int]
 
 _SECTIONS: Mapping[Section, str] = {"approach": "## Approach", "success-criteria": "## Success criteria"}
 _QUORUM = re.compile(
-    r"(?:\s*[—–]|\s+--?)\s*quorum[ \t]*[:=]?[ \t]*(\d+)[ \t]*/[ \t]*(\d+)[ \t]*\.?\s*\Z", re.IGNORECASE
+    r"(?:\s*[—–(]|\s+--?)\s*quorum[ \t]*[:=]?[ \t]*(\d+)[ \t]*/[ \t]*(\d+)[ \t]*\)?[.?!]?\s*\Z", re.IGNORECASE
 )
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)$")
@@ -46,13 +46,18 @@ def intake(table: PanelTable, count: Count) -> tuple[PanelTable, tuple[str, ...]
 def _inline_quorum(table: PanelTable) -> tuple[PanelTable, list[str]]:
     """A question may end in its quorum, as in "Wrap it? — quorum 3/3" (M-004); it goes before the settings."""
     decision = table.decision
-    found = _QUORUM.search(decision.text) if decision.source == QUESTION else None
+    found = _QUORUM.search(decision.text) if decision.source in {QUESTION, STDIN} else None
     if found is None:
         return table, []
     wanted = f"{found[1]}/{found[2]}"
     quorum: Quorum | None = next((each for each in get_args(Quorum) if each == wanted), None)
     if quorum is None:
         raise Refused(f"{wanted} is no quorum of a panel", "ask for quorum 2/3 or 3/3")
+    if "quorum" in table.given and quorum != table.settings.quorum:
+        raise Refused(
+            f"the decision asks for quorum {quorum} and the command line for {table.settings.quorum}",
+            "leave one of them out",
+        )
     text = decision.text[: found.start()]
     if not text.strip():
         raise Refused("the decision names a quorum and nothing to decide", "write the decision before the quorum")
