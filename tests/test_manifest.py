@@ -158,6 +158,7 @@ def test_manifests_that_went_through_another_system_are_read(folder: Path, tmp_p
     shouted = "".join(f"{line[:64].upper()}{line[64:]}\r\n" for line in text.splitlines())
     carried.write_bytes(b"\xef\xbb\xbf" + shouted.encode())
     assert compare(folder, read_manifest(carried)) == []
+    assert compare(folder, shouted) == []
     carried.write_bytes(text.encode("utf-16"))
     with pytest.raises(ModelError, match="not UTF-8"):
         read_manifest(carried)
