@@ -42,7 +42,8 @@ def gpu(index: int = 0, free: float = 23.4, total: float = 24) -> Gpu:
 def machine(*gpus: Gpu, memory: float = 64, free: float = 60, **more: Any) -> Machine:
     main = Memory(int(memory * GIB), int(free * GIB))
     given: dict[str, Any] = {"versions": CUDA if gpus else CPU, "processor": "x86_64", "features": ("avx2",)}
-    return Machine(gpus=gpus, memory=main, node=main, runs=ROOM, cache=ROOM, **given | more)
+    given |= {"gpus": gpus, "memory": main, "node": main, "runs": ROOM, "cache": ROOM}
+    return Machine(**given | more)
 
 
 def weights(gibibytes: float, dtype: str = "BF16") -> bytes:
@@ -122,6 +123,8 @@ def test_a_machine_without_a_gpu_is_no_problem(tmp_path: Path, monkeypatch: pyte
         ("0,7,1", [0]),  # CUDA stops at the first that it does not know
         ("", []),
         ("-1", []),
+        (",0", []),
+        ("GPU-", []),  # both begin so
         ("MIG-1234,MIG-5678", [0, 1]),
     ],
 )
@@ -538,6 +541,14 @@ def test_f1_on_a_cpu_vllm_takes_a_share_of_main_memory_too(tmp_path: Path) -> No
     assert preflight(profile, "vllm", {}, path, machine=machine(memory=24, free=14)) == ()
 
 
+def test_on_a_cpu_vllm_lives_in_one_memory_node_and_the_fallback_in_all(tmp_path: Path) -> None:
+    path = model(tmp_path / "m", size=16)
+    on = machine(memory=64, free=60, node=Memory(16 * GIB, 15 * GIB))
+    with pytest.raises(ModelError, match=r"main memory has 14\.7 GiB for the engine"):
+        check(path, on)
+    assert check(path, on, "transformers", engine={"dtype": "bfloat16"}) == ()
+
+
 def test_gpus_that_a_cpu_build_cannot_use_do_not_count(tmp_path: Path) -> None:
     path = model(tmp_path / "m", size=30)
     assert check(path, machine(gpu(), versions=CPU)) == ()
@@ -619,6 +630,13 @@ def test_a_config_that_tells_nothing_is_no_problem(tmp_path: Path) -> None:
     assert examination.healthy
     assert "a cache whose size config.json does not tell" in text_of(examination, "memory")
     assert "note config.json does not tell the attention heads" in text_of(examination, "split")
+
+
+def test_a_folder_that_is_not_there_is_one_problem(tmp_path: Path) -> None:
+    profile = model_profile(str(tmp_path), {}).model_copy(update={"path": str(tmp_path / "none")})
+    examination = examine(profile, engine_settings(), tmp_path, {}, "2026-03-01", machine=machine(gpu()))
+    (problem,) = (finding for finding in examination.findings if finding.level == "problem")
+    assert "none does not exist" in problem.text
 
 
 @pytest.mark.parametrize("broken", [{"config.json": b"{"}, {"model.safetensors": b"xx"}, {"tokenizer.json": b"{}"}])

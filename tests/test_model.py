@@ -87,6 +87,8 @@ BROKEN = {
     "a list": struct.pack("<Q", 2) + b"[]",
     "a tensor that is text": safetensors((2, 2), extra="text"),
     "a tensor without shape": safetensors((2, 2), extra={"dtype": "F32"}),
+    "a tensor without a place": safetensors((2, 2), extra={"dtype": "F32", "shape": [2]}),
+    "a place before the file": safetensors((2, 2), extra={"dtype": "F32", "shape": [2], "data_offsets": [-8, -4]}),
     "a shape of text": safetensors((2, 2), extra={"dtype": "F32", "shape": ["two"]}),
     "a git-lfs pointer": b"version https://git-lfs.github.com/spec/v1\noid sha256:4665\nsize 12345\n",
 }
@@ -98,6 +100,49 @@ def test_a_broken_weights_file_is_a_model_error_that_names_it(tmp_path: Path, da
     with pytest.raises(ModelError, match=r"model\.safetensors") as caught:
         read_model(path, weights=True)
     assert "copy" in caught.value.fix
+
+
+def test_weights_that_are_only_pointers_say_how_to_get_them(tmp_path: Path) -> None:
+    path = model(tmp_path, config__json=CONFIG, model__safetensors=BROKEN["a git-lfs pointer"])
+    with pytest.raises(ModelError, match="Git LFS pointer") as caught:
+        read_model(path, weights=True)
+    assert "git lfs pull" in caught.value.fix
+
+
+@pytest.mark.parametrize("missing", range(3))
+def test_weights_that_are_cut_off_or_whole(tmp_path: Path, missing: int) -> None:
+    place = {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]}
+    whole = safetensors((1,), body=bytes(12), last=place)
+    path = model(tmp_path, config__json=CONFIG, model__safetensors=whole[: len(whole) - missing])
+    if not missing:
+        assert read_model(path, weights=True).parameters == 3
+        return
+    with pytest.raises(ModelError, match=f"is cut off: it has {len(whole) - missing} of {len(whole)} bytes"):
+        read_model(path, weights=True)
+
+
+INDEX = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
+
+
+def test_only_the_files_that_the_index_lists_are_the_model_s(tmp_path: Path) -> None:
+    files = {
+        "config.json": CONFIG,
+        "model.safetensors.index.json": INDEX,
+        "consolidated.safetensors": safetensors((7,)),
+    }
+    files |= {f"model-{number}.safetensors": safetensors((number,)) for number in (1, 2)}
+    path = write_folder(tmp_path, files)
+    assert read_model(path, weights=True).parameters == 3
+    (path / "model-1.safetensors").unlink()
+    with pytest.raises(ModelError, match=r"lacks 1 of its 2 weight files: model-1\.safetensors"):
+        read_model(path, weights=True)
+
+
+@pytest.mark.parametrize("index", ["", "{}", "[]", {"weight_map": []}, {"weight_map": {"a": 1}}], ids=repr)
+def test_an_index_that_is_none_is_a_model_error_that_names_it(tmp_path: Path, index: Any) -> None:
+    files = {"config.json": CONFIG, "model.safetensors.index.json": index, "model.safetensors": safetensors((1,))}
+    with pytest.raises(ModelError, match=r"index\.json"):
+        read_model(write_folder(tmp_path, files), weights=True)
 
 
 # --- what a good one says

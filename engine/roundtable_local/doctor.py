@@ -86,7 +86,8 @@ def examine(
             findings += [*_of_code(made, trusted=None), *_of_vocabulary(made, profile, environment), *sized]
     except RoundtableError as error:
         findings.append(Finding("problem", "model", error.message, error.fix))
-    findings += _of_template(profile, engine, date)
+    if Path(profile.path).is_dir():
+        findings += _of_template(profile, engine, date)
     return Examination(tuple(findings), machine, made, need)
 
 

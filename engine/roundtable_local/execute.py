@@ -51,8 +51,9 @@ def start_backend(plan: Plan) -> Backend:
         )
         for desk in plan.desks.all
     }
-    for desk in plan.desks.all:
-        preflight(desk.profile, plan.backend_of(desk), os.environ, Path(plan.inputs.out or "."))
+    for desk in plan.desks.all if replies is None else ():  # with replies a real engine is refused, fit or not
+        where, trusted = Path(plan.inputs.out or "."), plan.inputs.trust_remote_code
+        preflight(desk.profile, plan.backend_of(desk), os.environ, where, trusted=trusted)
     if len(crews) > 1:
         return Fleet(crews)
     (crew,) = crews.values()
