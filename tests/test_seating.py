@@ -92,6 +92,38 @@ def test_o_021_front_matter_alone_is_no_soul(tmp_path: Path) -> None:
         souls(write(tmp_path / "mira.md", "---\nname: Mira\n---\n\n"))
 
 
+def test_a_folders_readme_and_hidden_files_are_no_souls(tmp_path: Path) -> None:
+    for name in ("a.md", "README.md", "index.md", ".b.md"):
+        write(tmp_path / name)
+    assert [seat.name for seat in souls(tmp_path)] == ["a"]
+
+
+@pytest.mark.parametrize(
+    "seats",
+    [
+        "{slug: a, name: Ada}, {slug: b, name: Ada}", "{slug: a, name: ' '}", "{slug: moderator, name: Mo}",
+        "{slug: '', name: Ada}", "{slug: a/../b, name: Ada}",
+    ],
+)  # fmt: skip
+def test_a_roster_file_is_held_to_the_same_names(tmp_path: Path, seats: str) -> None:
+    with pytest.raises(SeatError):
+        souls(write(tmp_path / "roster.yaml", f"seats: [{seats}]\n"))
+
+
+def test_a_foreign_model_in_front_matter_is_left_alone(tmp_path: Path) -> None:
+    (seat,) = souls(write(tmp_path / "agent.md", "---\nname: Agent\nmodel: sonnet\n---\nCounts twice.\n"))
+    assert seat.model == ""
+
+
+@pytest.mark.parametrize("path", ["x" * 5000, "~nosuchuser/x.md", "a\0b.md"])
+def test_i10_odd_paths_are_usage_errors(path: str) -> None:
+    with pytest.raises(UsageError):
+        read_souls([path], [], SLUGS)
+    if not path.startswith("~"):
+        with pytest.raises(UsageError):
+            read_facts([Path(path)])
+
+
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SeatError, match="holds no persona files"):
         souls(tmp_path)

@@ -26,7 +26,7 @@ _NAMES = {
 
 def named(language: str) -> str:
     """The English name of a language that a user names by it or by its code; other names stay as they are."""
-    text = " ".join(language.split())
+    text = " ".join(language.encode("utf-8", "replace").decode().split())
     return _NAMES.get(text.casefold().split("-")[0].split("_")[0], text[:1].upper() + text[1:])
 
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from roundtable_local.config import read_yaml, validate
-from roundtable_local.decision import front_matter, read_text, slugify
+from roundtable_local.decision import front_matter, read_text, slugify, whole_text
 from roundtable_local.errors import ConfigError, DecisionError, SeatError, UsageError
 from roundtable_local.seats import Fact, Roster, Seat
 from roundtable_local.settings import SlugSettings
+from roundtable_local.shipped import names as profile_names
 from roundtable_local.steps import MODERATOR
 
+_SLUG = re.compile(r"\w[\w-]*")
 _TEXT = frozenset({".md", ".markdown", ".txt"})
 _ROSTER = frozenset({".yaml", ".yml"})
 _PREFIX = "resonance_"  # O-022: resonance_<name>.md
 _NAMELESS = frozenset({"skill", "claude", "agents", "readme", "index", "persona", "soul"})
 """Stems that say what a file is, not whose: its folder names the seat."""
+_ABOUT = frozenset({"readme", "index"})
+"""Stems of files that tell about a folder of souls; no seat is made of them."""
 
 
 def read_souls(paths: Sequence[str], persons: Sequence[str], slugs: SlugSettings) -> tuple[Seat, ...]:
@@ -33,6 +38,7 @@ def read_souls(paths: Sequence[str], persons: Sequence[str], slugs: SlugSettings
     """
     seats = [seat for path in paths for seat in _seats_at(path, slugs)]
     seats += [_person(text, slugs) for text in persons]
+    _check_names(seats)
     taken: dict[str, Seat] = {}
     for seat in seats:
         if seat.slug in taken:
@@ -44,6 +50,25 @@ def read_souls(paths: Sequence[str], persons: Sequence[str], slugs: SlugSettings
     return tuple(seats)
 
 
+def _check_names(seats: Sequence[Seat]) -> None:
+    """Roster files name seats freely: names and slugs must serve in ballots and file names."""
+    for seat in seats:
+        if not seat.name.strip() or not _SLUG.fullmatch(seat.slug) or seat.slug == MODERATOR:
+            raise SeatError(
+                f"{seat.source} seats {seat.name!r} ({seat.slug!r}): a seat needs a name, and a slug other than {MODERATOR}",
+                "use letters, digits and hyphens in slugs",
+            )
+    names = [seat.name for seat in seats]
+    if repeated := next((seat for seat in seats if names.count(seat.name) > 1 and _other_slug(seat, seats)), None):
+        raise SeatError(
+            f"{repeated.source}: two seats are named {repeated.name!r}", "give every seat a name of its own"
+        )
+
+
+def _other_slug(seat: Seat, seats: Sequence[Seat]) -> bool:
+    return any(other.name == seat.name and other.slug != seat.slug for other in seats)
+
+
 def read_facts(paths: Sequence[Path], kind: str = "context") -> tuple[Fact, ...]:
     """Facts from text files, whole; a title is the file's name.
 
@@ -51,13 +76,21 @@ def read_facts(paths: Sequence[Path], kind: str = "context") -> tuple[Fact, ...]
         UsageError: a file is not there.
         SeatError: it cannot be read as text.
     """
-    return tuple(Fact.model_validate({"kind": kind, "title": path.name, "text": _whole(path)}) for path in paths)
+    return tuple(
+        Fact.model_validate({"kind": kind, "title": whole_text(path.name), "text": _whole(path)}) for path in paths
+    )
 
 
 def _seats_at(given: str, slugs: SlugSettings) -> Iterator[Seat]:
-    path = Path(given).expanduser()
-    if path.is_dir():
+    try:
+        path = Path(given).expanduser()
+        is_folder = path.is_dir()
+    except (OSError, ValueError, RuntimeError) as error:  # too long, NUL, unknown home
+        raise UsageError(f"{given[:80]!r} cannot be a file's path", "check the path; none is invented") from error
+    given = whole_text(given)
+    if is_folder:
         files = sorted(each for each in path.iterdir() if each.suffix.lower() in _TEXT and each.is_file())
+        files = [each for each in files if not each.name.startswith(".") and each.stem.lower() not in _ABOUT]
         if not files:
             raise SeatError(
                 f"the folder {given} holds no persona files", f"put {', '.join(sorted(_TEXT))} files into it"
@@ -84,7 +117,9 @@ def _soul(path: Path, source: str, slugs: SlugSettings) -> Seat:
     stem = path.stem.removeprefix(_PREFIX)
     name = front.get("name") or (path.absolute().parent.name if stem.lower() in _NAMELESS else stem)
     seat = _seat(str(name), text, source, slugs, opposes=front.get("devils_advocate") is True)
-    return _on_model(seat, str(front.get("model") or ""), str(front.get("adapter") or ""), path.absolute().parent)
+    model = str(front.get("model") or "")
+    ours = "/" in model or model.endswith(".yaml") or model in profile_names("configs", "models")
+    return _on_model(seat, model if ours else "", str(front.get("adapter") or ""), path.absolute().parent)
 
 
 def _on_model(seat: Seat, model: str, adapter: str, folder: Path) -> Seat:
@@ -96,6 +131,7 @@ def _on_model(seat: Seat, model: str, adapter: str, folder: Path) -> Seat:
 
 
 def _person(text: str, slugs: SlugSettings) -> Seat:
+    text = whole_text(text)
     name, colon, habit = text.partition(":")
     if not colon or not name.strip() or not habit.strip():
         fix = 'for example --person "Ada: asks for the measurement"'
@@ -112,7 +148,11 @@ def _seat(name: str, soul: str, source: str, slugs: SlugSettings, *, opposes: bo
 
 
 def _whole(path: Path) -> str:
-    if not path.exists():
+    try:
+        there = path.exists()
+    except (OSError, ValueError) as error:  # longer than a file name can be, or with a NUL
+        raise UsageError(f"{str(path)[:80]!r} cannot be a file's path", "check the path; none is invented") from error
+    if not there:
         raise UsageError(f"there is no file {str(path)!r}", "check the path; none is invented")
     try:
         text = read_text(path)

@@ -64,7 +64,11 @@ def _state(terminal: Terminal, command: str, arguments: Sequence[str]) -> tuple[
         if len(arguments) != 1 or arguments[0].startswith("-"):
             raise errors.UsageError(f"{command} takes one state file", f"roundtable-local {command} STATE.json")
         path = Path(arguments[0])
-        if not path.exists():
+        try:
+            there = path.exists()
+        except (OSError, ValueError):  # longer than a file name can be, or with a NUL
+            there = False
+        if not there:
             raise errors.UsageError(f"there is no file {arguments[0]!r}", "check the path")
         rules = protocol_settings("confidence", ConfidenceSettings, config={}, decision={}, command_line={})
         return read_text(path).removeprefix("\ufeff"), rules

@@ -40,7 +40,8 @@ class ConfidenceSettings(Strict):
     @field_validator("options")
     @classmethod
     def _one_line_each(cls, options: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(" ".join(option.split()) for option in options)
+        whole = (option.encode("utf-8", "replace").decode() for option in options)
+        return tuple(" ".join(option.split()) for option in whole)
 
     def problem_of(self, options: tuple[str, ...]) -> str:
         """What is wrong with a choice of options (O-001); empty where nothing is."""

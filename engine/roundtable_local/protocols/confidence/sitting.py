@@ -13,6 +13,9 @@ from roundtable_local.protocols.confidence.tally import Inspection, Vote
 from roundtable_local.seats import Seat, Table
 from roundtable_local.steps import Answer, Replies
 
+_NO_NOTE = frozenset({"", "null", "none"})
+"""How models write that they have no dissent note (O-042)."""
+
 SettingsTable = Table[ConfidenceSettings]
 
 
@@ -102,7 +105,8 @@ class Sitting:
                 "confidence": final.final_confidence,
                 "rationale": final.one_line_rationale,
             }
-            agent["dissent_note"] = final.dissent_note.strip() or None
+            note = final.dissent_note.strip()
+            agent["dissent_note"] = None if note.lower() in _NO_NOTE else note
         return agent
 
 
