@@ -244,8 +244,24 @@ def home_of(path: Path) -> Path:
     return Path(start["place"]["home"]) if start["inputs"].get("oracle_root") else path.resolve()
 
 
+def check_finished(path: Path) -> None:
+    """Whether a run has ended: only then do its files follow from its journal alone.
+
+    Raises:
+        JournalError: it has not, or it is no run directory.
+    """
+    lines = (_run_directory(path) / NAME).read_bytes().splitlines()
+    if not any(line.startswith(b'{"event":"end"') for line in lines):
+        raise JournalError(f"{path} is not finished", f"finish it first: roundtable-local resume {path}")
+
+
 def render_again(path: Path, target: Path) -> Outcome:
-    """Render a finished run's files from its journal alone into `target`, an existing empty folder."""
+    """Render a finished run's files from its journal alone into `target`, an existing empty folder.
+
+    Raises:
+        JournalError: the run is not finished.
+    """
+    check_finished(path)
     journal_path = _run_directory(path) / NAME
     with RunDirectory(target) as directory:
         (target / NAME).write_bytes(journal_path.read_bytes())

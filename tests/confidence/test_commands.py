@@ -296,6 +296,16 @@ def test_o_060_a_deadlock_is_broken_by_a_named_human(tmp_path: Path) -> None:
     assert "decided by Bo" not in minute.read_text("utf-8")
 
 
+def test_a_waiting_run_is_not_rendered_again(tmp_path: Path) -> None:
+    """A copy that could be resumed would let two humans decide."""
+    seed, _ = seed_that(tmp_path, 3)
+    home = tmp_path / seed / "adopt-the-pattern-20260301"
+    for result in (invoke("report", str(home), "--out", str(tmp_path / "again")), invoke("verify", str(home))):
+        assert result.exit_code == 1
+        assert f"resume {home}" in result.stderr.replace("\n", "")
+    assert not (tmp_path / "again").exists()
+
+
 def test_o_002_options_wait_for_a_yes(tmp_path: Path) -> None:
     passed = ["--answer", "decision=yes", "--answer", "canonical=yes", "--answer", "stakes=yes"]
     result = run(tmp_path, *passed)

@@ -255,6 +255,7 @@ def report(
     with reported(terminal):
         if out.exists():
             raise errors.UsageError(f"--out {out} is already there", "name a new folder")
+        execute.check_finished(run_dir)
         try:
             out.mkdir(parents=True)
         except OSError as error:
