@@ -123,7 +123,7 @@ def test_the_tree_is_complete(debate: tuple[Path, str]) -> None:
     }  # fmt: skip
     assert (path / "PROBLEM.md").is_file()
     report = (path / "REPORT.md").read_text("utf-8")
-    lightning = any(event["turn"] == "compromise" for event in _events(path, "call"))  # only in a near split
+    lightning = any(event["turn"] == "revote" for event in _events(path, "call"))  # only in a near split
     assert report.count("\n## ") == 8 + lightning
     assert all(part.split("\n", 1)[1].strip() for part in report.split("\n## ")[1:])
     assert "A model this small proves the machinery, not the argument" in report
