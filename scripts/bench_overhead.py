@@ -32,6 +32,7 @@ from unittest.mock import patch
 
 from bench_round import decision_text, positive
 from roundtable_local import execute
+from roundtable_local.audience import Human, Silent
 from roundtable_local.backends.base import Generation, OnDone, Request, Stop
 from roundtable_local.backends.scripted import ScriptedBackend
 from roundtable_local.config import model_profile
@@ -39,7 +40,6 @@ from roundtable_local.errors import RoundtableError
 from roundtable_local.inputs import read_inputs
 from roundtable_local.plan import make_plan
 from roundtable_local.prompts import render
-from roundtable_local.runner import Human, Silent
 from roundtable_local.tokens import Codec
 
 P = ParamSpec("P")

@@ -10,10 +10,10 @@ import tempfile
 from pathlib import Path
 
 from roundtable_local import execute
+from roundtable_local.audience import Human, Silent
 from roundtable_local.inputs import read_inputs
 from roundtable_local.journal import NAME
 from roundtable_local.plan import make_plan
-from roundtable_local.runner import Human, Silent
 
 ROOT = Path(__file__).resolve().parent.parent
 DECISION = ROOT / "examples" / "modular-monolith.md"

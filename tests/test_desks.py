@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from roundtable_local import execute
+from roundtable_local.audience import Human, Silent
 from roundtable_local.backends.adapters import adapter_options, rank_of
 from roundtable_local.backends.base import Generation, Request, Use
 from roundtable_local.backends.fleet import Crew, Fleet
@@ -23,7 +24,6 @@ from roundtable_local.config import model_profile
 from roundtable_local.errors import BackendError, ConfigError, ModelError
 from roundtable_local.inputs import read_inputs
 from roundtable_local.plan import Plan, make_plan
-from roundtable_local.runner import Human, Silent
 from roundtable_local.steps import Answer
 from tests.helpers import SAMPLING, SCRIPTED_MODEL, ignore, never, write_folder
 

@@ -71,6 +71,7 @@ def test_steps_and_errors_know_nothing_of_the_rest() -> None:
 
 
 SHARED = {
+    "jsonfiles",
     "steps",
     "seats",
     "decision",

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roundtable_local import execute
+from roundtable_local.audience import Human, Silent
 from roundtable_local.backends.base import Request
 from roundtable_local.backends.scripted import ScriptedBackend
 from roundtable_local.inputs import read_inputs
 from roundtable_local.plan import Plan, make_plan
 from roundtable_local.reasoning import Thinking, split
-from roundtable_local.runner import Human, Silent
 from tests.helpers import scripted_codec
 
 QUESTION = "Should we use microservices or a monolith?"

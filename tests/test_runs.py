@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from roundtable_local import execute
+from roundtable_local.audience import Human, Silent
 from roundtable_local.backends.base import Backend, Generation, OnDone, Request, Stop
 from roundtable_local.backends.scripted import ScriptedBackend
 from roundtable_local.errors import InterruptedRunError, JournalError, ReplyLostError, WindowError
 from roundtable_local.inputs import read_inputs
 from roundtable_local.plan import Plan, make_plan
-from roundtable_local.runner import Human, Silent
 from roundtable_local.steps import Outcome
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from roundtable_local.report.markdown import document, inline, table
+from roundtable_local.report.markdown import document, inline, prose_lines, table
 from roundtable_local.userfiles import (
     LINE,
     AftermathError,
@@ -22,7 +22,6 @@ from roundtable_local.userfiles import (
     check_folder,
     inserted,
     plain,
-    prose_lines,
     quoted,
     read_text,
     reference_to,

@@ -7,7 +7,6 @@ the next line goes on.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -15,12 +14,13 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, field_validator
 
 from roundtable_local import execute, logbook
+from roundtable_local.audience import Human, Listener
 from roundtable_local.backends.base import Backend, Generation, OnDone, Request, Stop
 from roundtable_local.decision import decode, whole_text
 from roundtable_local.errors import InterruptedRunError, RoundtableError, SuspendedError, UsageError
 from roundtable_local.inputs import Inputs
+from roundtable_local.jsonfiles import parse_json
 from roundtable_local.plan import Plan, make_plan
-from roundtable_local.runner import Human, Listener
 from roundtable_local.seats import Fact
 from roundtable_local.settings import Strict
 from roundtable_local.steps import Answer, Entry, Question
@@ -204,13 +204,6 @@ class _Kept:
         return None
 
 
-def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key is given twice in one object")
-    return found
-
-
 def read_call(line: bytes) -> Call:
     """One line of input.
 
@@ -221,10 +214,10 @@ def read_call(line: bytes) -> Call:
     example = 'for example {"artifact": "...", "context": "...", "quorum": "2/3", "log": "scratchpad.md", "auto": true}'
     try:
         text = decode(line, "the line").removeprefix("\ufeff")
-        return Call.model_validate(json.loads(text, object_pairs_hook=_no_repeats))
+        return Call.model_validate(parse_json(text))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the line"
         raise UsageError(f"{where}: {first['msg']}", example) from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise UsageError(f"not valid JSON: {error}", example) from error

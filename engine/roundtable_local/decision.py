@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from roundtable_local.errors import DecisionError, UsageError
+from roundtable_local.report.markdown import prose_lines
 from roundtable_local.settings import SlugSettings
 from roundtable_local.yamlfiles import NotYamlError, parse_yaml
 
@@ -28,7 +29,6 @@ _ENTRY = {
     "dissent": re.compile(r"^[ \t]*-[ \t]+([\w-]+)[ \t]*$"),
 }
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)(?:[ \t]+#+)?[ \t]*$")
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$")
 _RULE = re.compile(r"^ {0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*$")
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 
@@ -264,15 +264,6 @@ def _topic(front: Mapping[str, Any], body: str) -> str:
 
 def _with_fences(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """Each line with whether it belongs to a code block; a fence ends with its own character, as often, and nothing after."""
-    fence = ""
-    for line in lines:
-        if fence:
-            closing = _FENCE.match(line)
-            yield line, True
-            if closing and closing[1].startswith(fence) and not closing[2].strip():
-                fence = ""
-        else:
-            opening = _FENCE.match(line)
-            if opening and not (opening[1][0] == "`" and "`" in opening[2]):
-                fence = opening[1]
-            yield line, bool(fence)
+    prose = set(prose_lines(lines))
+    for index, line in enumerate(lines):
+        yield line, index not in prose

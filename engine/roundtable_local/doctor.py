@@ -16,7 +16,7 @@ from roundtable_local.footprint import Footprint, engine_of, footprint_of, size_
 from roundtable_local.machine import DoctorSettings, Machine, Place, doctor_settings, engine_knows, look
 from roundtable_local.prompts import render
 from roundtable_local.settings import EngineSettings, ModelProfile
-from roundtable_local.templates import TemplateUse
+from roundtable_local.templates import template_use
 from roundtable_local.tokens import Codec
 
 _VOCABULARY = "TIKTOKEN_ENCODINGS_BASE"
@@ -263,14 +263,7 @@ def _window(made: Architecture, profile: ModelProfile) -> int:
 
 
 def _of_template(profile: ModelProfile, engine: EngineSettings, date: str) -> Iterator[Finding]:
-    thinks = profile.reasoning is not None
-    use = TemplateUse(
-        date,
-        Path(profile.chat_template) if profile.chat_template else None,
-        {"enable_thinking": thinks, **profile.template_variables},
-        engine.reasoning_tags,
-        {} if thinks else engine.answer_openings,
-    )
+    use = template_use(profile, engine, date)
     try:
         codec = Codec(Path(profile.path), render("system.j2").text, use)
     except RoundtableError as error:

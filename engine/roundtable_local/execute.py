@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from roundtable_local import aftermath, repository
+from roundtable_local.audience import Human, Listener, Silent, answering, check_answer
 from roundtable_local.backends import make_backend
 from roundtable_local.backends.base import Backend, Generation, OnDone, Request, Use
 from roundtable_local.backends.fleet import Crew, Fleet
@@ -27,7 +28,7 @@ from roundtable_local.journal import NAME, Journal
 from roundtable_local.oracle import find_psi, free_name
 from roundtable_local.plan import Plan, make_plan
 from roundtable_local.rundir import Mirror, RunDirectory, check_root, make_run_directory
-from roundtable_local.runner import Human, Listener, Room, Silent, answering, check_answer, conduct
+from roundtable_local.runner import Room, conduct
 from roundtable_local.seats import Place
 from roundtable_local.steps import Answer, Outcome, Result
 

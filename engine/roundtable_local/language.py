@@ -5,6 +5,8 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 
+from roundtable_local.decision import whole_text
+
 UNKNOWN = "the language of the decision"
 """What prompts say where the script does not tell the language."""
 
@@ -26,7 +28,7 @@ _NAMES = {
 
 def named(language: str) -> str:
     """The English name of a language that a user names by it or by its code; other names stay as they are."""
-    text = " ".join(language.encode("utf-8", "replace").decode().split())
+    text = " ".join(whole_text(language).split())
     return _NAMES.get(text.casefold().split("-")[0].split("_")[0], text[:1].upper() + text[1:])
 
 

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from roundtable_local.errors import OutputError
-from roundtable_local.userfiles import LINE, AftermathError, inserted, prose_lines, update
+from roundtable_local.report.markdown import prose_lines
+from roundtable_local.userfiles import LINE, AftermathError, inserted, update
 
 _HEADING = re.compile(r" {0,3}(#{1,6})(?=\s|$)")
 _BOM = "\ufeff"

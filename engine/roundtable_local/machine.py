@@ -9,13 +9,13 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
 import platformdirs
 from pydantic import Field
 
+from roundtable_local.backends.base import versions_of
 from roundtable_local.config import read_yaml, validate
 from roundtable_local.errors import ConfigError
 from roundtable_local.settings import Strict
@@ -121,7 +121,7 @@ def look(runs: Path, environment: Mapping[str, str], settings: DoctorSettings) -
         node,
         _place(runs),
         _place(platformdirs.user_cache_path()),
-        _versions(),
+        {"python": platform.python_version()} | versions_of(PACKAGES),
     )
 
 
@@ -252,16 +252,6 @@ def _place(folder: Path) -> Place:
         return Place(str(folder), shutil.disk_usage(there).free, os.access(there, os.W_OK | os.X_OK))
     except OSError:
         return Place(str(folder), 0, False)
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 _REGISTRIES = (

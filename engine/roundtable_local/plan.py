@@ -38,7 +38,7 @@ from roundtable_local.seats import (
 from roundtable_local.settings import EngineSettings, ModelProfile, Strict
 from roundtable_local.shipped import shipped
 from roundtable_local.steps import Refused
-from roundtable_local.templates import TemplateUse
+from roundtable_local.templates import template_use
 from roundtable_local.tokens import Codec
 
 _OUR_KEYS = {"topic", "title", "protocol", "settings", "personas", "dissent", "codebase"}
@@ -154,7 +154,11 @@ def _desk(name: str, profile: ModelProfile, inputs: Inputs, engine: EngineSettin
     """A model, its tokenizer and its budget."""
     backend = _backend(inputs, profile)
     model = read_model(Path(profile.path), weights=backend != "scripted")
-    codec = Codec(model.path, render("system.j2").text, _template_use(name, profile, inputs, engine))
+    codec = Codec(
+        model.path,
+        render("system.j2").text,
+        template_use(profile, engine, inputs.date, None if name else inputs.chat_template),
+    )
     thinking = _thinking(profile, codec)
     budget = Budget(
         codec,
@@ -201,19 +205,6 @@ def _thinking(profile: ModelProfile, codec: Codec) -> Thinking | None:
     if reasoning is not None:
         return Thinking(reasoning.start, reasoning.end, reasoning.budget, opened is not None, codec, reasoning.padding)
     return Thinking(*opened, 0, True, codec) if opened else None
-
-
-def _template_use(name: str, profile: ModelProfile, inputs: Inputs, engine: EngineSettings) -> TemplateUse:
-    """Thinking on or off is decided here alone: for the template, the answer's opening and the closing of thoughts (A3)."""
-    thinks = profile.reasoning is not None
-    file = profile.chat_template if name else inputs.chat_template or profile.chat_template
-    return TemplateUse(
-        date=inputs.date,
-        file=Path(file) if file else None,
-        variables={"enable_thinking": thinks, **profile.template_variables},
-        reasoning_tags=engine.reasoning_tags,
-        answer_openings={} if thinks else engine.answer_openings,
-    )
 
 
 def _rehearse(

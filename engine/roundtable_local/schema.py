@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import jsonschema
 from pydantic import BaseModel, ValidationError
 
+from roundtable_local.jsonfiles import parse_json
 from roundtable_local.steps import Count, Keys, Length, Narrowing, Values
 
 Schema: TypeAlias = dict[str, Any]
@@ -175,8 +176,8 @@ def parse(kind: type[BaseModel], schema: Schema, text: str) -> BaseModel:
         InvalidReply: with the first reason, in words that help the seat to do better.
     """
     try:
-        value = json.loads(text, object_pairs_hook=_no_repeats, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
+        value = parse_json(text)
+    except ValueError as error:
         raise InvalidReply(f"not valid JSON: {error}") from error
     problem = next(iter(jsonschema.Draft202012Validator(schema).iter_errors(value)), None)
     if problem is not None:
@@ -188,14 +189,3 @@ def parse(kind: type[BaseModel], schema: Schema, text: str) -> BaseModel:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "reply"
         raise InvalidReply(f"{where}: {first['msg'].removeprefix('Value error, ')}") from error
-
-
-def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise ValueError("a key appears twice")
-    return value
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a JSON value")

@@ -38,35 +38,29 @@ def read_souls(paths: Sequence[str], persons: Sequence[str], slugs: SlugSettings
     """
     seats = [seat for path in paths for seat in _seats_at(path, slugs)]
     seats += [_person(text, slugs) for text in persons]
-    _check_names(seats)
-    taken: dict[str, Seat] = {}
+    taken: dict[tuple[str, str], Seat] = {}
     for seat in seats:
-        if seat.slug in taken:
-            raise SeatError(
-                f"{seat.source} and {taken[seat.slug].source} both seat {seat.name!r}",
-                "rename a file, or give one a `name:` in its front matter",
-            )
-        taken[seat.slug] = seat
+        _check(seat)
+        for key in (("slug", seat.slug), ("name", seat.name)):
+            if (other := taken.setdefault(key, seat)) is not seat:
+                raise SeatError(
+                    f"{seat.source} and {other.source} both seat {seat.name!r}",
+                    "rename a file, or give one a `name:` in its front matter",
+                )
     return tuple(seats)
 
 
-def _check_names(seats: Sequence[Seat]) -> None:
-    """Roster files name seats freely: names and slugs must serve in ballots and file names."""
-    for seat in seats:
-        if not seat.name.strip() or not _SLUG.fullmatch(seat.slug) or seat.slug == MODERATOR:
-            raise SeatError(
-                f"{seat.source} seats {seat.name!r} ({seat.slug!r}): a seat needs a name, and a slug other than {MODERATOR}",
-                "use letters, digits and hyphens in slugs",
-            )
-    names = [seat.name for seat in seats]
-    if repeated := next((seat for seat in seats if names.count(seat.name) > 1 and _other_slug(seat, seats)), None):
+def _check(seat: Seat) -> None:
+    """Names must serve in ballots and file names, wherever they come from."""
+    if seat.slug == MODERATOR:
         raise SeatError(
-            f"{repeated.source}: two seats are named {repeated.name!r}", "give every seat a name of its own"
+            f"{seat.source}: the name {seat.name!r} is kept for the seat that does not vote", "name it otherwise"
         )
-
-
-def _other_slug(seat: Seat, seats: Sequence[Seat]) -> bool:
-    return any(other.name == seat.name and other.slug != seat.slug for other in seats)
+    if not seat.name.strip() or not _SLUG.fullmatch(seat.slug):
+        raise SeatError(
+            f"{seat.source} seats {seat.name!r} ({seat.slug!r}): a seat needs a name and a slug",
+            "use letters, digits and hyphens in slugs",
+        )
 
 
 def read_facts(paths: Sequence[Path], kind: str = "context") -> tuple[Fact, ...]:
@@ -142,8 +136,6 @@ def _person(text: str, slugs: SlugSettings) -> Seat:
 def _seat(name: str, soul: str, source: str, slugs: SlugSettings, *, opposes: bool = False) -> Seat:
     name = " ".join(name.split())
     slug = slugify(name, slugs)
-    if slug == MODERATOR:
-        raise SeatError(f"{source}: the name {name!r} is kept for the seat that does not vote", "name it otherwise")
     return Seat(slug=slug, name=name, soul=soul, source=source, devils_advocate=opposes)
 
 

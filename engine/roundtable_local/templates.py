@@ -20,6 +20,7 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from roundtable_local.errors import ConfigError, ModelError
+from roundtable_local.settings import EngineSettings, ModelProfile
 
 _PLACES = ("chat_template.jinja", "chat_template.json", "tokenizer_config.json")
 _SLOT = "\ue001content\ue002"
@@ -60,6 +61,25 @@ class Wrapping:
     head: str
     tail: str
     system_folded: bool
+
+
+def template_use(profile: ModelProfile, engine: EngineSettings, date: str, file: str | None = None) -> TemplateUse:
+    """Thinking on or off is decided here alone: for the template, the answer's opening and the closing of thoughts (A3).
+
+    Args:
+        profile: of the model.
+        engine: tags and openings.
+        date: ISO date of the run.
+        file: a template named for the run, before the profile's.
+    """
+    thinks, chosen = profile.reasoning is not None, file or profile.chat_template
+    return TemplateUse(
+        date=date,
+        file=Path(chosen) if chosen else None,
+        variables={"enable_thinking": thinks, **profile.template_variables},
+        reasoning_tags=engine.reasoning_tags,
+        answer_openings={} if thinks else engine.answer_openings,
+    )
 
 
 class ChatTemplate:

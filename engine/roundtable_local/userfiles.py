@@ -21,7 +21,6 @@ LINE = re.compile(r"[^\n]*\n|[^\n]+")
 """One line with its end."""
 
 _WAIT_SECONDS = 60.0
-_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)")
 
 
 class AftermathError(RoundtableError):
@@ -55,20 +54,6 @@ def reference_to(target: Path, folder: Path) -> str:
     if folder.parent != folder.parent.parent and target.is_relative_to(folder.parent):
         return f"../{target.relative_to(folder.parent).as_posix()}"
     return target.as_posix()
-
-
-def prose_lines(lines: Sequence[str]) -> Iterator[int]:
-    """Indexes of the lines outside fenced code."""
-    fence = ""
-    for index, line in enumerate(lines):
-        mark = _FENCE.match(line)
-        if fence:
-            if mark and mark[1].startswith(fence) and not mark[2].strip():
-                fence = ""
-        elif mark:
-            fence = mark[1]
-        else:
-            yield index
 
 
 def inserted(lines: Sequence[str], index: int, *added: str) -> str:

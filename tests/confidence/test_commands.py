@@ -118,7 +118,7 @@ MALFORMED = [  # what, the state, the exit code of vote, what names seat and fau
     ("not an object", [1], 1, "must be a JSON object"),
     ("NaN", json.dumps(final({"confidence": float("nan")})), 1, "NaN is not JSON"),
     ("not JSON", "{'id': 1}", 1, "not valid JSON"),
-    ("a key twice", '{"agents": [], "agents": []}', 1, "a key is given twice"),
+    ("a key twice", '{"agents": [], "agents": []}', 1, "a key appears twice"),
     ("deep", "[" * 100_000, 1, "not valid JSON"),
     (
         "nine agents",

@@ -317,7 +317,7 @@ def test_m_060_to_m_063_twenty_decisions_one_malformed_one_engine(
         (b"[" * 100_000, "not valid JSON"),
         (b'{"artifact": "x", "log": "a\\u0000b.md"}', "the line cannot be used"),
         (b'{"artifact": "x", "log": "."}', "is not a file"),
-        (b'{"artifact": "x", "artifact": "y"}', "a key is given twice"),
+        (b'{"artifact": "x", "artifact": "y"}', "a key appears twice"),
     ],
 )  # fmt: skip
 def test_a_bad_line_gets_an_error_and_the_next_goes_on(tmp_path: Path, line: bytes, says: str) -> None:

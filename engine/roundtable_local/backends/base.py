@@ -5,8 +5,9 @@ An engine never sees text, seats or protocols. However it is driven inside, one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal, Protocol
 
 FinishReason = Literal["stop", "length", "abort", "error"]
@@ -74,6 +75,22 @@ class Generation:
     token_ids: Sequence[int] = field(repr=False)
     finish_reason: FinishReason
     cached_tokens: int | None = None
+
+
+def versions_of(packages: Iterable[str]) -> dict[str, str]:
+    """Versions of those packages that are installed, without importing them."""
+    found = {}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def first_line(error: Exception) -> str:
+    """What an engine's error says, in one line; its type where it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 OnDone = Callable[[int, Generation], None]

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
-from roundtable_local.backends.base import FinishReason, Generation, OnDone, Request, Stop, Use
+from roundtable_local.backends.base import FinishReason, Generation, OnDone, Request, Stop, Use, first_line, versions_of
 from roundtable_local.backends.sampling import Grammar, GrammarError, Grammars, Sampler
 from roundtable_local.backends.sealed import seal
 from roundtable_local.backends.shared_prefix import (
@@ -91,7 +90,7 @@ class TransformersBackend:
         except RoundtableError:
             raise
         except Exception as error:  # whatever the libraries raise, the run has not begun
-            raise BackendError(f"the model does not load: {_first_line(error)}", _remedy(error)) from error
+            raise BackendError(f"the model does not load: {first_line(error)}", _remedy(error)) from error
         self._stops = _stop_ids(self._model, self._tokenizer)
         self._kept = Prefix()
 
@@ -113,7 +112,7 @@ class TransformersBackend:
         except RoundtableError:  # from on_done: not the engine's fault
             raise
         except Exception as error:
-            message = f"transformers failed while generating: {_first_line(error)}"
+            message = f"transformers failed while generating: {first_line(error)}"
             raise BackendError(message, _remedy(error, _RESUME)) from error
         return [generations.get(index, Generation("", [], "abort")) for index in range(len(requests))]
 
@@ -121,7 +120,7 @@ class TransformersBackend:
         """Versions and options in force, and whether the shared context is kept as one copy."""
         return {
             "backend": "transformers",
-            "versions": _versions(),
+            "versions": versions_of(_PACKAGES),
             "options": {
                 "device": self._device,
                 "dtype": str(self._model.dtype).removeprefix("torch."),
@@ -283,20 +282,6 @@ def _stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
     ids = model.generation_config.eos_token_id
     more = [ids] if isinstance(ids, int) else ids or []
     return frozenset(number for number in (tokenizer.eos_token_id, *more) if number is not None)
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _remedy(error: Exception, otherwise: str = "try another model folder or engine.dtype") -> str:

@@ -12,11 +12,10 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from roundtable_local.backends.adapters import adapter_options
-from roundtable_local.backends.base import FinishReason, Generation, OnDone, Request, Stop, Use
+from roundtable_local.backends.base import FinishReason, Generation, OnDone, Request, Stop, Use, first_line, versions_of
 from roundtable_local.backends.sealed import seal
 from roundtable_local.backends.strict import strict_options
 from roundtable_local.errors import BackendError, RoundtableError
@@ -68,7 +67,7 @@ class VllmBackend:
             try:
                 self._llm: Any = LLM(**options)
             except Exception as error:  # whatever the engine raises, the run has not begun
-                message = f"vLLM does not start: {_first_line(error)}"
+                message = f"vLLM does not start: {first_line(error)}"
                 raise BackendError(message, _remedy(str(error), said())) from error
             self._adapters = self._load(use.adapters)
 
@@ -83,7 +82,7 @@ class VllmBackend:
                 self._llm.llm_engine.add_lora(request)
             except Exception as error:  # whatever the engine raises, the run has not begun
                 fix = "check that it was trained for this model, and its adapter_config.json"
-                raise BackendError(f"the adapter {folder} cannot be loaded: {_first_line(error)}", fix) from error
+                raise BackendError(f"the adapter {folder} cannot be loaded: {first_line(error)}", fix) from error
             loaded[folder] = request
         return loaded
 
@@ -130,7 +129,7 @@ class VllmBackend:
         except RoundtableError:  # from on_done: not the engine's fault
             raise
         except Exception as error:
-            message = f"vLLM failed while generating: {_first_line(error)}"
+            message = f"vLLM failed while generating: {first_line(error)}"
             raise BackendError(message, "resume the run; finished replies are kept") from error
         finally:
             if left := [engine_id for index, engine_id in enumerate(ids) if index not in generations]:
@@ -143,7 +142,7 @@ class VllmBackend:
         """Versions and options in force."""
         return {
             "backend": "vllm",
-            "versions": _versions(),
+            "versions": versions_of(_PACKAGES),
             "deterministic": dict(self._strict.in_force) if self._strict else None,
             "options": json.loads(json.dumps(self._options_in_force, default=str)),
         }
@@ -207,20 +206,6 @@ def _generation(output: Any) -> Generation:
     return Generation(
         reply.text, list(reply.token_ids), reasons.get(reply.finish_reason, "error"), output.num_cached_tokens
     )
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _remedy(error: str, said: str) -> str:

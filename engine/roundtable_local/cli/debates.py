@@ -14,6 +14,7 @@ import typer
 from rich.markup import escape
 
 from roundtable_local import errors, execute, protocols
+from roundtable_local.audience import Human
 from roundtable_local.caller import Panels
 from roundtable_local.cli.base import (
     CONFIDENCE,
@@ -52,7 +53,6 @@ from roundtable_local.cli.base import (
 from roundtable_local.config import engine_settings, parse_set
 from roundtable_local.inputs import DEFAULT_PROTOCOL, read_inputs
 from roundtable_local.plan import make_plan
-from roundtable_local.runner import Human
 from roundtable_local.seating import read_facts, read_souls
 from roundtable_local.terminal import Terminal
 

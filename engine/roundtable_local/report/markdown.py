@@ -6,10 +6,11 @@ Every piece of text that a model or a user's file supplies passes through here b
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 _INLINE = re.compile(r"[\\`*<\[\]|~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)|(?:(?<=\s)|^)#(?=#*$)")
 _LINE_START = re.compile(r"^(?:(#{1,6})(?=\s|$)|([-+>=])|(\d+)([.)])(?=\s|$))")
+_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
@@ -54,6 +55,20 @@ def numbered(items: Iterable[str]) -> str:
 def quoted(text: str) -> str:
     """A text of the user's own, whole, as a quotation: its headings are none of the file's."""
     return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+
+
+def prose_lines(lines: Sequence[str]) -> Iterator[int]:
+    """Indexes of the lines outside fenced code."""
+    fence = ""
+    for index, line in enumerate(lines):
+        mark = _FENCE.match(line)
+        if fence:
+            if mark and mark[1].startswith(fence) and not mark[2].strip():
+                fence = ""
+        elif mark:
+            fence = mark[1]
+        else:
+            yield index
 
 
 def document(*parts: str) -> str:

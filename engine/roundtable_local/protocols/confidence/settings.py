@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 
+from roundtable_local.decision import whole_text
 from roundtable_local.settings import Share, Strict
 
 Aggregator = Literal["weighted", "majority", "unanimity-or-escalate"]
@@ -40,8 +41,7 @@ class ConfidenceSettings(Strict):
     @field_validator("options")
     @classmethod
     def _one_line_each(cls, options: tuple[str, ...]) -> tuple[str, ...]:
-        whole = (option.encode("utf-8", "replace").decode() for option in options)
-        return tuple(" ".join(option.split()) for option in whole)
+        return tuple(" ".join(whole_text(option).split()) for option in options)
 
     def problem_of(self, options: tuple[str, ...]) -> str:
         """What is wrong with a choice of options (O-001); empty where nothing is."""

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from roundtable_local.jsonfiles import parse_json
 from roundtable_local.protocols.confidence.settings import AGGREGATORS, ConfidenceSettings
 from roundtable_local.report.markdown import one_line
 
@@ -26,8 +27,8 @@ def load_state(text: str) -> State:
         BadState: it is not JSON (NaN and Infinity are not), has a key twice, or is no object.
     """
     try:
-        state = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_repeats)
-    except (ValueError, RecursionError) as error:
+        state = parse_json(text)
+    except ValueError as error:
         raise BadState(f"not valid JSON: {error}") from error
     if not isinstance(state, dict):
         raise BadState("the state must be a JSON object")
@@ -137,14 +138,3 @@ def confidence_of(value: Any) -> int | None:
 def shown(value: Any) -> str:
     """A value as it stands in the file."""
     return one_line(json.dumps(value, ensure_ascii=False))
-
-
-def _no_constant(literal: str) -> Any:
-    raise ValueError(f"{literal} is not JSON")
-
-
-def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key is given twice in one object")
-    return found

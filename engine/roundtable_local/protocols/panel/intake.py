@@ -13,6 +13,7 @@ from typing import Literal, get_args
 from roundtable_local.decision import QUESTION, STDIN, Decision
 from roundtable_local.protocols.panel.settings import PanelSettings, Quorum
 from roundtable_local.protocols.panel.state import PanelTable
+from roundtable_local.report.markdown import prose_lines
 from roundtable_local.seats import Fact
 from roundtable_local.steps import Refused
 
@@ -24,7 +25,6 @@ _QUORUM = re.compile(
     r"(?:\s*[—–(]|\s+--?)\s*quorum[ \t]*[:=]?[ \t]*(\d+)[ \t]*/[ \t]*(\d+)[ \t]*\)?[.?!]?\s*\Z", re.IGNORECASE
 )
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
-_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)$")
 
 
 def intake(table: PanelTable, count: Count) -> tuple[PanelTable, tuple[str, ...]]:
@@ -122,15 +122,8 @@ def _section(text: str, wanted: Section) -> str | None:
 
 def _headings(lines: list[str]) -> Iterator[tuple[int, int, str]]:
     """Line, level and plain name of every ATX heading outside fenced code."""
-    fence = ""
-    for index, line in enumerate(lines):
-        mark = _FENCE.match(line)
-        if fence:
-            if mark and mark[1].startswith(fence) and not mark[2].strip():
-                fence = ""
-        elif mark:
-            fence = mark[1]
-        elif heading := _HEADING.match(line):
+    for index in prose_lines(lines):
+        if heading := _HEADING.match(lines[index]):
             yield index, len(heading[1]), _name(heading[2] or "")
 
 
