@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from roundtable_local.protocols.replies import Argument, Description, NotBlank, Reply, Sentence, Title
+from roundtable_local.protocols.replies import Argument, Description, MaybeLine, OneLine, Reply, Sentence, Title
 
 Confidence = Literal[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
 """The scale of O-043; 5 may be said before the vote (O-044)."""
@@ -17,9 +17,9 @@ Confidence = Literal[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
 FinalConfidence = Literal[1, 2, 3, 4, 6, 7, 8, 9, 10]
 """Without 5, which cannot be voted (O-035, O-042)."""
 
-SelfUpdate = Annotated[str, Field(min_length=2, max_length=250), NotBlank]
-Rationale = Annotated[str, Field(min_length=8, max_length=140), NotBlank]
-Axis = Annotated[str, Field(min_length=8, max_length=120), NotBlank]
+SelfUpdate = Annotated[str, Field(min_length=2, max_length=250), OneLine]
+Rationale = Annotated[str, Field(min_length=8, max_length=140), OneLine]
+Axis = Annotated[str, Field(min_length=8, max_length=120), OneLine]
 
 
 class Proposal(Reply):
@@ -75,7 +75,7 @@ class Voting(Reply):
     """Round 4, binding (O-042); `dissent_note` is empty where the soul votes with the emerging majority."""
 
     one_line_rationale: Rationale
-    dissent_note: str = Field(max_length=300)
+    dissent_note: Annotated[str, Field(max_length=300), MaybeLine]
     final_vote: str
     final_confidence: FinalConfidence
 

@@ -12,19 +12,12 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from roundtable_local.protocols.replies import Reply
+from roundtable_local.protocols.replies import LEAST, Argument, OneLine, Reply, Sentence
 
 LONGEST_DRAFT = 12_000
 """Characters of a revised artifact at most: longer bounds make grammars slow. The configured maximum is no larger."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-
-
-def _line(text: str) -> str:
-    line = " ".join(text.split())
-    if not line:
-        raise ValueError("must not be blank")
-    return line
 
 
 def _document(text: str) -> str:
@@ -35,15 +28,9 @@ def _document(text: str) -> str:
     return plain
 
 
-_Line = AfterValidator(_line)
-_LEAST = 8
-"""A shorter text is no sentence: mostly blanks or a lone number."""
-
-Label = Annotated[str, Field(min_length=3, max_length=60), _Line]
-Short = Annotated[str, Field(min_length=3, max_length=80), _Line]
-Sentence = Annotated[str, Field(min_length=_LEAST, max_length=200), _Line]
-Argument = Annotated[str, Field(min_length=_LEAST, max_length=300), _Line]
-Document = Annotated[str, Field(min_length=_LEAST, max_length=LONGEST_DRAFT), AfterValidator(_document)]
+Label = Annotated[str, Field(min_length=3, max_length=60), OneLine]
+Short = Annotated[str, Field(min_length=3, max_length=80), OneLine]
+Document = Annotated[str, Field(min_length=LEAST, max_length=LONGEST_DRAFT), AfterValidator(_document)]
 
 
 class Verdict(StrEnum):

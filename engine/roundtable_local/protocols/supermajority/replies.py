@@ -8,11 +8,11 @@ are plain strings here and narrowed to what exists in each ask.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from roundtable_local.protocols.replies import Argument, Description, Paragraph, Reply, Sentence, Title
+from roundtable_local.protocols.replies import Argument, Description, MaybeLine, Paragraph, Reply, Sentence, Title
 
 
 class Vote(StrEnum):
@@ -152,7 +152,7 @@ class Keep(Reply):
     evidence: list[str] = Field(max_length=2)
     stance: Literal["KEEP"]
     status: Status
-    retry: str = Field(max_length=200)
+    retry: Annotated[str, Field(max_length=200), MaybeLine]
 
 
 class Modify(Reply):
